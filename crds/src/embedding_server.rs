@@ -1,6 +1,6 @@
 //! EmbeddingServer: HuggingFace Text Embeddings Inference (TEI), run by the operator.
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -56,6 +56,10 @@ pub struct EmbeddingServerSpec {
     pub image: String,
     /// When the image is pulled.
     pub image_pull_policy: ImagePullPolicy,
+    /// Secrets with credentials for the registry of the image.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
     /// Port of the Service and of the container.
     #[schemars(range(min = 1, max = 65_535))]
     pub port: u16,
@@ -88,7 +92,8 @@ pub struct EmbeddingServerSpec {
     /// Keeps the model in a volume. Without it, each pod downloads the model at every start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_cache: Option<ModelCache>,
-    /// CPU and memory that the container requests and is limited to.
+    /// CPU and memory that the container requests and is limited to. Default: requests of 250m and 512Mi, a
+    /// limit of 8Gi; models of more than two billion parameters need more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
     /// Merged into the pod template, strategically, as `kubectl patch` does. The container is named
@@ -107,6 +112,7 @@ impl Default for EmbeddingServerSpec {
             model: DEFAULT_MODEL.to_owned(),
             image: DEFAULT_IMAGE.to_owned(),
             image_pull_policy: ImagePullPolicy::IfNotPresent,
+            image_pull_secrets: Vec::new(),
             port: 8080,
             replicas: 1,
             args: Vec::new(),

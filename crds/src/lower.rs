@@ -23,9 +23,10 @@ use vmcp_config::{Config, ReferenceSources, SETTINGS_AT_START};
 use self::document::Document;
 pub use self::identity::Identity;
 pub use self::pod_layout::{
-    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE,
-    SCRIPT_APP_NAME, SCRIPT_JOBS_VARIABLE, SCRIPT_PORT, SCRIPT_USER_VARIABLE, SECRETS_DIR, SESSION_KEY,
-    TRUSTED_TOOLS,
+    ADDED_BY_LABEL, ADDED_PROGRAMS_VARIABLE, ADDED_SERVERS_API_VARIABLE, ADDED_SERVERS_GROUP_VARIABLE,
+    ADDED_SERVERS_OWNER_VARIABLE, ADDED_SERVERS_VARIABLE, ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT,
+    METRICS_TOKEN, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE, SCRIPT_APP_NAME, SCRIPT_JOBS_VARIABLE,
+    SCRIPT_PORT, SCRIPT_USER_VARIABLE, SECRETS_DIR, SESSION_KEY, TRUSTED_TOOLS,
 };
 pub use self::referenced_objects::{
     Backend, ClusterIssuer, EmbeddingService, HeaderValue, PolicyCheck, ReferencedCompositeTool,
@@ -105,6 +106,19 @@ pub fn backends_of(text: &str) -> BTreeSet<String> {
     backends.into_iter().flatten().filter_map(name).collect()
 }
 
+/// Switches off backends in a text that [`Validated::lower`] made; `None` if it cannot be read.
+pub fn without_backends(text: &str, names: &BTreeSet<String>) -> Option<String> {
+    let mut file = serde_saphyr::from_str::<serde_json::Value>(text).ok()?;
+    let backends = file.get_mut("backends").and_then(serde_json::Value::as_array_mut)?;
+    for backend in backends.iter_mut().filter_map(serde_json::Value::as_object_mut) {
+        let name = backend.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
+        if names.contains(name) {
+            backend.insert("enabled".to_owned(), false.into());
+        }
+    }
+    serde_saphyr::to_string(&file).ok()
+}
+
 /// Returns the settings of a text that a server reads at its start only, by path; null where the text has
 /// none.
 pub fn settings_at_start(text: &str) -> [(&'static str, serde_json::Value); SETTINGS_AT_START.len()] {
@@ -145,7 +159,12 @@ impl Validated {
         }
         let mut secrets = SecretFiles::default();
         let mut warnings = Vec::new();
-        let incoming_auth = authz::lowered(self.settings.incoming_auth.clone(), referenced.authz, &self.name);
+        let incoming_auth = authz::lowered(
+            self.settings.incoming_auth.clone(),
+            referenced.authz,
+            referenced.authz_file,
+            &self.name,
+        );
         let incoming_auth = incoming_auth.map_err(|problem| Invalid(vec![problem]))?;
         let document = Document {
             server: self,

@@ -49,17 +49,17 @@ pub struct MCPGroupStatus {
     /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Names of the member MCPServers.
+    /// Names of the member MCPServers; the first 1000 of more.
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub servers: Vec<String>,
     /// Number of member MCPServers.
     pub server_count: i32,
-    /// Names of the member MCPServerEntries.
+    /// Names of the member MCPServerEntries; the first 1000 of more.
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub entries: Vec<String>,
     /// Number of member MCPServerEntries.
     pub entry_count: i32,
-    /// Names of the member MCPRemoteProxies.
+    /// Names of the member MCPRemoteProxies; the first 1000 of more.
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub remote_proxies: Vec<String>,
     /// Number of member MCPRemoteProxies.

@@ -68,9 +68,16 @@ pub struct MCPServerSpec {
     /// namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_ref: Option<LocalReference>,
+    /// The only VirtualMCPServer that serves it. Default: every VirtualMCPServer that selects it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmcp_ref: Option<LocalReference>,
     /// Image of the container.
     #[schemars(length(min = 1, max = 1024))]
     pub image: String,
+    /// `false`: no pod runs, and VirtualMCPServers list the server, and neither connect, search nor call it.
+    /// Default: `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
     /// When the image is pulled. Default: `Always` for the tag `latest`, else `IfNotPresent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,

@@ -1,5 +1,7 @@
 //! MCPServerEntry: an MCP server that runs elsewhere, at a URL.
 
+mod inline_backend;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -8,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vmcp_config::{Isolation, ProtocolEra};
 
+pub use self::inline_backend::InlineBackend;
 use crate::fields::cel_rules::rules;
 use crate::fields::references::{CaBundleReference, LocalReference, SecretKeyReference};
 use crate::fields::yaml_block::Block;
@@ -44,9 +47,15 @@ pub struct MCPServerEntrySpec {
     /// namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_ref: Option<LocalReference>,
+    /// The only VirtualMCPServer that serves it. Default: every VirtualMCPServer that selects it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmcp_ref: Option<LocalReference>,
     /// URL of the MCP endpoint, http or https, without credentials, such as `https://mcp.example.com/mcp`.
     #[schemars(length(min = 1, max = 2048), regex(pattern = r"^https?://[^\s/?#@]+([/?][^\s]*)?$"))]
     pub remote_url: String,
+    /// `false`: VirtualMCPServers list the server, and neither connect, search nor call it. Default: `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
     /// Transport that the server speaks.
     #[serde(default)]
     pub transport: RemoteTransport,

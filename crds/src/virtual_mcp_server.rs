@@ -25,9 +25,9 @@ pub use self::config::code_mode::CodeMode;
 pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
 pub use self::embeddings::{Embeddings, OpenAi, Tei};
 pub use self::exposure::{
-    Autoscaling, ExtensionReference, HeaderModifier, HttpHeader, HttpRoute, HttpRouteFilter,
-    HttpRouteFilterType, HttpRouteTimeouts, NetworkPolicy, ParentReference, PathRewrite, PathRewriteType,
-    PodDisruptionBudget, UrlRewrite,
+    Autoscaling, Console, ConsoleAccess, ConsoleSignIn, ExtensionReference, HeaderModifier, HttpHeader,
+    HttpRoute, HttpRouteFilter, HttpRouteFilterType, HttpRouteTimeouts, NetworkPolicy, ParentReference,
+    PathRewrite, PathRewriteType, PodDisruptionBudget, UrlRewrite,
 };
 pub use self::incoming_auth::{
     ApiKey, DecisionPoint, IncomingAuth, IncomingAuthType, OidcConfigReference, RequiredBinding,
@@ -39,18 +39,19 @@ pub use self::session_storage::SessionStorage;
 pub use self::status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus};
 pub(crate) use self::validated::WrittenAs;
 pub use self::validated::{
-    Disruption, EmbeddingSource, HTTP_ROUTE, MAX_NAME, Pods, SERVICE_TYPE, Scale, TeiService, ValidOptimizer,
-    Validated, YamlBlocks,
+    Disruption, EmbeddingSource, HTTP_ROUTE, MAX_NAME, Pods, RESTARTED_AT, SERVICE_TYPE, Scale, TeiService,
+    ValidOptimizer, Validated, YamlBlocks,
 };
 pub use crate::fields::auth_server::{
     AuthServerConfig, FieldMapping, OAuth2Upstream, OidcUpstream, TokenLifespans, UpstreamProvider,
     UpstreamType, UserInfo,
 };
 use crate::fields::cel_rules::{Rule, rules};
-use crate::fields::references::LocalReference;
+use crate::fields::references::{BackendReference, GroupReference, LocalReference};
 use crate::fields::resource_overrides::{VirtualMCPServerOverrides, is_default};
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity, pod_template_schema};
 use crate::fields::yaml_block::Block;
+use crate::mcp_server_entry::InlineBackend;
 
 /// Serves many MCP servers at one endpoint, with a search for their tools.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -96,10 +97,23 @@ pub struct VirtualMCPServerSpec {
     /// MCPGroup whose members are the backends. Without it, all MCPServers and MCPServerEntries of the
     /// namespace are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub group_ref: Option<LocalReference>,
+    pub group_ref: Option<GroupReference>,
+    /// Backends of other namespaces, besides the members of the group. Each is called `NAMESPACE_NAME`. At
+    /// most 64.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub backend_refs: Vec<BackendReference>,
     /// Labels that a backend must have. Without it, every member of the group is a backend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_selector: Option<LabelSelector>,
+    /// Servers at URLs that this server alone has, without resources of their own. Without `groupRef` and
+    /// `backendSelector`, they and the backends whose `vmcpRef` names this server are all. At most 256.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 256),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub backends: Vec<InlineBackend>,
     /// Names and visibility of tools, connections to backends, failure handling, client connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<Config>,
@@ -139,6 +153,9 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: Option<i32>,
+    /// `true`: no pods run, and everything else stays. `false` brings back as many as before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
     /// Image of vmcp. Default: the image in the operator's options.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
@@ -150,6 +167,9 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// Web console of the pods. Without it, only a forwarded port leads to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub console: Option<Console>,
     /// Type of the Service. Other types than `ClusterIP` need `allowAnonymousExposure` if the endpoint is
     /// anonymous.
     pub service_type: ServiceType,

@@ -134,7 +134,7 @@ const OTHERWISE: [&str; 18] = [
     "server.trustedToolsPath",
     "server.adminTokens",
     "server.metricsTokens",
-    // The admin token of a pod is the operator's: people have none to sign in with.
+    // `spec.console`, with references to Secrets.
     "server.console",
     "server.consoleSignIn",
     "server.viewerTokens",
@@ -147,7 +147,7 @@ const OTHERWISE: [&str; 18] = [
     // A webhook may have a secret, which a resource holds by reference only.
     "optimizer.sessionHooks.webhooks",
     // In a cluster, resources are the source of servers.
-    "optimizer.admin",
+    "optimizer.admin.registry",
 ];
 
 fn compare(model: &Value, setting: &Value, field: &Value, path: &str) {

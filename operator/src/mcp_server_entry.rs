@@ -4,7 +4,6 @@
 
 mod controller;
 mod dereference;
-mod endpoint;
 pub(crate) mod remote_proxy;
 mod status;
 #[cfg(test)]

@@ -1,12 +1,18 @@
-//! References that several kinds of resources make: to values of Secrets, to certificates in ConfigMaps, and
-//! to the MCPGroup that a resource belongs to.
+//! References that several kinds of resources make: to values of Secrets, to certificates in ConfigMaps, to
+//! the MCPGroup that a resource belongs to, and to objects of namespaces that grant it.
 
 mod ca_bundle;
+mod concerned;
 mod dereference_error;
+mod digest_key;
 mod group_membership;
+mod reference_grants;
 mod referenced_secrets;
 
-pub(crate) use self::ca_bundle::{CaBundle, users_of_config_map};
+pub(crate) use self::ca_bundle::{CaBundle, policies_in_config_map, users_of_config_map};
+pub(crate) use self::concerned::concerned;
 pub(crate) use self::dereference_error::DereferenceError;
+pub(crate) use self::digest_key::{digest_key, digest_key_secret};
 pub(crate) use self::group_membership::{group_condition, group_exists, members_of};
+pub(crate) use self::reference_grants::{GrantRefusal, GrantTarget, granted_namespaces, is_granted, refusal};
 pub(crate) use self::referenced_secrets::{ReferencedSecrets, users_of};

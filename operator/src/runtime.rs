@@ -53,13 +53,14 @@
 //!   pod only if the controller asks (`.on(&all.pods, …)`).
 //! - **Writes** have a timeout, are counted, and are refused once the lease is lost.
 //!
-//! Rooms, from the ground up: `failure`, `metrics`, `pod_schema` and `policy_checker`; `watch` and `lead`;
+//! Rooms, from the ground up: `digest`, `failure`, `metrics`, `pod_schema` and `policy_checker`; `watch` and `lead`;
 //! `context`, which holds them together; `cluster_issuer`; `author_rights`; `write`; `tell`; `controller`.
 
 mod author_rights;
 mod cluster_issuer;
 mod context;
 mod controller;
+mod digest;
 mod failure;
 mod lead;
 mod metrics;
@@ -77,6 +78,7 @@ pub(crate) use self::cluster_issuer::ClusterIssuerState;
 pub use self::context::{BuildSettings, Context, RoleName};
 pub(crate) use self::controller::Requeue;
 pub use self::controller::{Triggers, run_controller};
+pub(crate) use self::digest::{PartsDigest, hex_digest};
 pub use self::failure::{Failure, Retry};
 pub(crate) use self::lead::Election;
 pub use self::lead::Leadership;
@@ -86,8 +88,8 @@ pub(crate) use self::pod_schema::{Field, Shape};
 pub use self::tell::{Conditions, is_true};
 pub(crate) use self::tell::{lacks_a_guard, report, set_pending, set_valid, unfollowed};
 pub use self::watch::{
-    Change, ChildKind, ChildType, ChildrenStore, CustomResource, Parsed, ResourceStore, ResourceStores,
-    Scope, WatchedResource, kind_of,
+    Change, ChildKind, ChildType, ChildrenStore, Clients, CustomResource, GrantFrom, GrantTo, Parsed,
+    ReferenceGrant, ReferenceGrantSpec, ResourceStore, ResourceStores, Scope, WatchedResource, kind_of,
 };
 pub(crate) use self::watch::{
     INSTANCE_LABEL, OPERATOR_NAME, ObjectData, child_metadata, controller_of, workload_labels,

@@ -7,35 +7,27 @@ pub(crate) mod cluster_events;
 pub(crate) mod health;
 pub(crate) mod pod;
 pub(crate) mod pod_template;
+mod reconcile_error;
 pub(crate) mod rollout;
 pub(crate) mod spec_refusal;
 mod trouble;
 
 use std::sync::Arc;
 
+pub(crate) use self::reconcile_error::ReconcileError;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use sha2::{Digest as _, Sha256};
+use vmcp_crds::fields::references::bounded_name;
 
 use crate::runtime::{Change, INSTANCE_LABEL, controller_of, workload_labels};
 
 /// The label of the pods of a VirtualMCPServer with the name of its group; empty without a group.
 pub(crate) const GROUP_LABEL: &str = "toolhive.stacklok.com/group";
 
-/// Maximum characters of a label's value.
-const MAX_LABEL: usize = 63;
-
 /// Returns the value of [`GROUP_LABEL`] for a group: its name, or the beginning of a longer one with a
 /// digest.
 pub(crate) fn group_label(group: &str) -> String {
-    if group.len() <= MAX_LABEL {
-        return group.to_owned();
-    }
-    let digest = hex::encode(Sha256::digest(group));
-    // Names of resources are ASCII.
-    let beginning: String = group.chars().take(MAX_LABEL - 17).collect();
-    let digest: String = digest.chars().take(16).collect();
-    format!("{beginning}-{digest}")
+    bounded_name(group)
 }
 
 /// Returns the resource (namespace, name) whose pod changed, if the pod is one of the workloads called
@@ -79,15 +71,6 @@ mod tests {
     fn pod(labels: &Value, owners: &Value) -> Arc<Pod> {
         let metadata = json!({ "name": "p", "namespace": "n", "labels": labels, "ownerReferences": owners });
         Arc::new(serde_json::from_value(json!({ "metadata": metadata })).unwrap())
-    }
-
-    #[test]
-    fn every_name_of_a_group_makes_a_label() {
-        assert_eq!(group_label("team"), "team");
-        let long = "g".repeat(253);
-        let (one, other) = (group_label(&long), group_label(&format!("{}h", &long[1..])));
-        assert_eq!((one.len(), other.len()), (63, 63));
-        assert_ne!(one, other);
     }
 
     #[test]

@@ -61,7 +61,8 @@ fn every_value_of_the_chart_is_in_its_readme() {
 fn the_operator_may_do_what_it_does_and_no_more() {
     let template = fs::read_to_string(chart("templates/_rules.tpl")).unwrap();
     // Rules that are always granted, and rules that the values may ask for.
-    let blocks = ["rules", "rules.serviceMonitors", "rules.httpRoutes", "rules.scriptJobs"];
+    let blocks =
+        ["rules", "rules.serviceMonitors", "rules.httpRoutes", "rules.scriptJobs", "rules.serverAdmin"];
     let rules = blocks.iter().flat_map(|block| {
         let (_, rules) = template.split_once(&format!("\"vmcp-operator.{block}\" -}}}}")).unwrap();
         let (rules, _) = rules.split_once("{{- end }}").unwrap();

@@ -28,6 +28,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 [toolhive.stacklok.com{{ if .Values.toolhiveGroup.enabled }}, toolhive.stacklok.dev{{ end }}]
 {{- end }}
 
+{{- /* In CEL: the caller is a server whose clients may add servers. A mark tells it; an account with wider rights is a person's. */}}
+{{- define "vmcp-operator.isServerAdmin" -}}
+request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':') && request.userInfo.username.endsWith('-vmcp') && authorizer.group('toolhive.stacklok.com').resource('addedservers').namespace(request.namespace).check('manage').allowed() && !authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+{{- end }}
+
 {{- /* An image without a tag is that of the release. A digest goes where the tag does: `sha256:…`. */}}
 {{- define "vmcp-operator.image" -}}
 {{- $tag := .image.tag | default .Chart.AppVersion -}}

@@ -21,6 +21,10 @@
     - mcpwebhookconfigs/status
     - virtualmcpcompositetooldefinitions/status
   verbs: [patch]
+# By which other namespaces let VirtualMCPServers refer to their servers. Watched where the Gateway API is installed.
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [referencegrants]
+  verbs: [list, watch]
 # Children of the resources. `list` and `watch` notice edits by hand, `get` makes sure that no foreign object is adopted, `create` and `patch` are server-side
 # apply, `delete` removes children that are no longer desired. An EmbeddingServer is one if a VirtualMCPServer manages it; Secrets are also read because
 # resources refer to them.
@@ -43,6 +47,13 @@
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
+# Those that were made before `httpRoutes.enabled` and `serviceMonitors.enabled` were switched off are deleted.
+- apiGroups: [monitoring.coreos.com]
+  resources: [servicemonitors]
+  verbs: [list, watch, delete]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes]
+  verbs: [list, watch, delete]
 # Pods tell why they do not run; a changed annotation makes the kubelet sync mounted configuration at once.
 - apiGroups: [""]
   resources: [pods]
@@ -87,6 +98,33 @@
   resources: [scriptjobs]
   verbs: [run]
 {{- end }}
+{{- define "vmcp-operator.rules.serverAdmin" -}}
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [rolebindings]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [clusterroles, roles]
+  resourceNames: ['{{ include "vmcp-operator.name" . }}-server-admin', '{{ include "vmcp-operator.name" . }}-server-admin-programs']
+  verbs: [bind]
+{{- end }}
+{{- /* The rights of a server whose clients may add servers, in its own namespace. It makes Secrets and reads none; the owner of a Secret ends it. `manage` of `addedservers` is a mark, by which an admission policy knows such a server. */}}
+{{- define "vmcp-operator.serverAdmin" -}}
+- apiGroups: [toolhive.stacklok.com]
+  resources: [mcpserverentries]
+  verbs: [get, create, patch, delete]
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
+- apiGroups: [toolhive.stacklok.com]
+  resources: [addedservers]
+  verbs: [manage]
+{{- end }}
+{{- /* The further rights where clients may add programs. */}}
+{{- define "vmcp-operator.serverAdminPrograms" -}}
+- apiGroups: [toolhive.stacklok.com]
+  resources: [mcpservers]
+  verbs: [get, create, patch, delete]
+{{- end }}
 {{- define "vmcp-operator.rules.all" -}}
 {{ include "vmcp-operator.rules" . | replace "[toolhive.stacklok.com]" (include "vmcp-operator.groups" .) }}
 {{- if .Values.serviceMonitors.enabled }}
@@ -94,6 +132,9 @@
 {{- end }}
 {{- if .Values.scriptJobs.enabled }}
 {{ include "vmcp-operator.rules.scriptJobs" . }}
+{{- end }}
+{{- if .Values.serverAdmin.enabled }}
+{{ include "vmcp-operator.rules.serverAdmin" . }}
 {{- end }}
 {{- if .Values.httpRoutes.enabled }}
 {{ include "vmcp-operator.rules.httpRoutes" . }}

@@ -107,27 +107,46 @@ const fn accepted(path: &'static str, capability: &'static str) -> PendingField 
     field(path, capability, Treatment::Accepted)
 }
 
+/// In place of fields about clients with a secret.
+const PUBLIC_CLIENTS: &str = "nothing: clients are public and prove themselves by PKCE";
+
+/// Lists the fields of an embedded authorization server in a block, and further fields after them.
+macro_rules! with_auth_server {
+    ($block:literal, $($further:expr),* $(,)?) => {
+        &[
+            refused(concat!($block, ".allowConfidentialClientRegistration"), PUBLIC_CLIENTS),
+            refused(
+                concat!($block, ".authorizationEndpointBaseUrl"),
+                "an authorization endpoint at another host",
+            ),
+            refused(
+                concat!($block, ".baselineClientScopes"),
+                "nothing: every client may ask for all scopes of the oidcConfigRef beside it",
+            ),
+            refused(
+                concat!($block, ".cimd"),
+                "client identifiers that are URLs of metadata; clients register",
+            ),
+            guard(concat!($block, ".delegateClients"), "token exchange at the authorization server"),
+            guard(
+                concat!($block, ".disableUpstreamTokenInjection"),
+                "nothing: tokens of providers go to backends with upstreamInject alone",
+            ),
+            guard(concat!($block, ".forceConfidentialRedirectUris"), PUBLIC_CLIENTS),
+            refused(concat!($block, ".insecureAllowConfidentialOverLoopbackHTTP"), PUBLIC_CLIENTS),
+            refused(
+                concat!($block, ".storage"),
+                "nothing: what clients carry is sealed, and any pod can open it",
+            ),
+            guard(concat!($block, ".trustedIssuers"), "token exchange at the authorization server"),
+            $($further),*
+        ]
+    };
+}
+
 /// Fields of a VirtualMCPServer.
-const VIRTUAL_MCP_SERVER: &[PendingField] = &[
-    refused(
-        "authServerConfig.allowConfidentialClientRegistration",
-        "nothing: clients are public and prove themselves by PKCE",
-    ),
-    refused("authServerConfig.authorizationEndpointBaseUrl", "an authorization endpoint at another host"),
-    refused(
-        "authServerConfig.baselineClientScopes",
-        "nothing: every client may ask for all scopes of incomingAuth.oidcConfigRef",
-    ),
-    refused("authServerConfig.cimd", "client identifiers that are URLs of metadata; clients register"),
-    guard("authServerConfig.delegateClients", "token exchange at the authorization server"),
-    guard(
-        "authServerConfig.disableUpstreamTokenInjection",
-        "nothing: only backends with upstreamInject get tokens of providers",
-    ),
-    guard("authServerConfig.forceConfidentialRedirectUris", "nothing: clients are public"),
-    refused("authServerConfig.insecureAllowConfidentialOverLoopbackHTTP", "nothing: clients are public"),
-    refused("authServerConfig.storage", "nothing: what clients carry is sealed, and any pod can open it"),
-    guard("authServerConfig.trustedIssuers", "token exchange at the authorization server"),
+const VIRTUAL_MCP_SERVER: &[PendingField] = with_auth_server!(
+    "authServerConfig",
     refused("config.audit.detectApplicationErrors", "nothing: errors of tools have an outcome of their own")
         .unless(&["true"]),
     guard("config.audit.includeResponseData", "nothing: events hold no results"),
@@ -146,7 +165,7 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
     guard("config.outgoingAuth", "nothing: spec.outgoingAuth, or externalAuthConfigRef of the backends"),
     refused("config.sessionStorage", "nothing: spec.sessionStorage"),
     refused("config.telemetry", "nothing: spec.telemetryConfigRef"),
-];
+);
 
 /// Fields of an MCPServer.
 const MCP_SERVER: &[PendingField] = &[
@@ -183,29 +202,8 @@ const MCP_REMOTE_PROXY: &[PendingField] = &[
     refused("trustProxyHeaders", NO_PROXY),
 ];
 
-/// Fields of an MCPExternalAuthConfig: those of its `embeddedAuthServer` that a VirtualMCPServer's
-/// `authServerConfig` does not follow either.
-const MCP_EXTERNAL_AUTH_CONFIG: &[PendingField] = &[
-    refused("embeddedAuthServer.allowConfidentialClientRegistration", PUBLIC_CLIENTS),
-    refused("embeddedAuthServer.authorizationEndpointBaseUrl", "an authorization endpoint at another host"),
-    refused(
-        "embeddedAuthServer.baselineClientScopes",
-        "nothing: every client may ask for all scopes of spec.oidcConfigRef",
-    ),
-    refused("embeddedAuthServer.cimd", "client identifiers that are URLs of metadata; clients register"),
-    guard("embeddedAuthServer.delegateClients", "token exchange at the authorization server"),
-    guard(
-        "embeddedAuthServer.disableUpstreamTokenInjection",
-        "nothing: the bridge hands no token of a provider to the server",
-    ),
-    guard("embeddedAuthServer.forceConfidentialRedirectUris", PUBLIC_CLIENTS),
-    refused("embeddedAuthServer.insecureAllowConfidentialOverLoopbackHTTP", PUBLIC_CLIENTS),
-    refused("embeddedAuthServer.storage", "nothing: what clients carry is sealed, and any pod can open it"),
-    guard("embeddedAuthServer.trustedIssuers", "token exchange at the authorization server"),
-];
-
-/// In place of fields about clients with a secret.
-const PUBLIC_CLIENTS: &str = "nothing: clients are public and prove themselves by PKCE";
+/// Fields of an MCPExternalAuthConfig.
+const MCP_EXTERNAL_AUTH_CONFIG: &[PendingField] = with_auth_server!("embeddedAuthServer",);
 
 /// Fields of an MCPTelemetryConfig.
 const MCP_TELEMETRY_CONFIG: &[PendingField] = &[
@@ -382,6 +380,17 @@ mod tests {
         assert_eq!(problems("MCPServer", &json!({ "proxyMode": "sse" }), None).len(), 1);
         let redis = json!({ "sessionStorage": { "provider": "redis" } });
         assert_eq!(problems("MCPRemoteProxy", &redis, None).len(), 1);
+    }
+
+    #[test]
+    fn both_places_of_an_authorization_server_lack_the_same_fields() {
+        let below = |kind: &str, block: &str| -> Vec<_> {
+            let fields = fields_of(kind).iter();
+            fields.filter_map(|field| Some((field.path.strip_prefix(block)?, field.treatment))).collect()
+        };
+        let of_server = below("VirtualMCPServer", "authServerConfig");
+        assert_eq!(of_server, below("MCPExternalAuthConfig", "embeddedAuthServer"));
+        assert!(of_server.contains(&(".trustedIssuers", Treatment::Guard)), "{of_server:?}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Document<'_> {
             ("outgoingAuth", self.outgoing_auth()),
             ("passthroughHeaders", self.server.passthrough_headers.clone().into()),
             ("webhooks", webhooks::render(self.referenced.webhooks, self.secrets)),
-            ("server", server(settings.server, self.server, quarantines)),
+            ("server", self.server(settings.server, quarantines)),
         ] {
             if value.as_object().is_none_or(|block| !block.is_empty()) {
                 file.insert(key.to_owned(), value);
@@ -274,6 +274,7 @@ impl Document<'_> {
             let OpenTelemetry {
                 enabled: _,
                 endpoint,
+                protocol,
                 insecure,
                 headers,
                 sensitive_headers,
@@ -285,6 +286,9 @@ impl Document<'_> {
             let tracing = tracing.unwrap_or_default();
             if let Some(endpoint) = endpoint {
                 telemetry.insert("endpoint".to_owned(), escape(endpoint.into()));
+            }
+            if let Some(protocol) = protocol {
+                telemetry.insert("protocol".to_owned(), json!(protocol));
             }
             telemetry.insert("insecure".to_owned(), insecure.into());
             telemetry.insert("tracingEnabled".to_owned(), tracing.enabled.into());
@@ -305,6 +309,43 @@ impl Document<'_> {
         }
         telemetry.into()
     }
+
+    /// Returns the block `server`: addresses, keys and tokens are the same in every pod; the rest is as the
+    /// resource says.
+    fn server(&mut self, settings: Block, quarantines: bool) -> Value {
+        let Validated { name, namespace, metrics_token, console, .. } = self.server;
+        let mut server = Block::new();
+        // Both families of addresses, or IPv4 where IPv6 is off.
+        server.insert("listen".to_owned(), format!("[::]:{CLIENT_PORT}").into());
+        server.insert("adminListen".to_owned(), format!("[::]:{ADMIN_PORT}").into());
+        server.insert("sessionKeys".to_owned(), json!([secret_files::reference(SESSION_KEY)]));
+        server.insert("peerAddress".to_owned(), format!("${{{POD_IP_VARIABLE}:-}}").into());
+        // The headless Service has the address of each ready pod.
+        server.insert("peers".to_owned(), json!([format!("vmcp-{name}-peers.{namespace}.svc:{ADMIN_PORT}")]));
+        server.insert("adminTokens".to_owned(), json!([secret_files::reference(ADMIN_TOKEN)]));
+        if *metrics_token {
+            server.insert("metricsTokens".to_owned(), json!([secret_files::reference(METRICS_TOKEN)]));
+        }
+        if let Some(console) = console {
+            // Behind the token of the operator: replicas ask each other with the first one.
+            let of_people =
+                console.operator_token_secret_refs.iter().map(|secret| self.secrets.refer(secret));
+            let own = secret_files::reference(ADMIN_TOKEN);
+            server.insert("adminTokens".to_owned(), std::iter::once(own).chain(of_people).collect());
+            server.extend(console.lower(&mut |secret| self.secrets.refer(secret)));
+        }
+        if quarantines {
+            // Only then: an earlier vmcp does not know the setting.
+            server.insert("trustedToolsPath".to_owned(), format!("{SECRETS_DIR}/{TRUSTED_TOOLS}").into());
+        }
+        if let Value::Object(settings) = escape(settings.into()) {
+            for (key, value) in settings {
+                server.entry(key).or_insert(value);
+            }
+        }
+        server.entry("shutdownDelay").or_insert(DEFAULT_SHUTDOWN_DELAY.into());
+        server.into()
+    }
 }
 
 /// Returns true if a changed definition of some backend waits for an approval.
@@ -313,36 +354,4 @@ fn quarantines(aggregation: &Block) -> bool {
         |rules: &Block| rules.get("onToolChange").and_then(Value::as_str) == Some("Quarantine");
     let mut of_backends = aggregation.get("tools").and_then(Value::as_array).into_iter().flatten();
     is_quarantine(aggregation) || of_backends.any(|rules| rules.as_object().is_some_and(is_quarantine))
-}
-
-/// Returns the block `server`: addresses, keys and tokens are the same in every pod; the rest is as the
-/// resource says.
-fn server(
-    settings: Block,
-    Validated { name, namespace, metrics_token, .. }: &Validated,
-    quarantines: bool,
-) -> Value {
-    let mut server = Block::new();
-    // Both families of addresses, or IPv4 where IPv6 is off.
-    server.insert("listen".to_owned(), format!("[::]:{CLIENT_PORT}").into());
-    server.insert("adminListen".to_owned(), format!("[::]:{ADMIN_PORT}").into());
-    server.insert("sessionKeys".to_owned(), json!([secret_files::reference(SESSION_KEY)]));
-    server.insert("peerAddress".to_owned(), format!("${{{POD_IP_VARIABLE}:-}}").into());
-    // The headless Service has the address of each ready pod.
-    server.insert("peers".to_owned(), json!([format!("vmcp-{name}-peers.{namespace}.svc:{ADMIN_PORT}")]));
-    server.insert("adminTokens".to_owned(), json!([secret_files::reference(ADMIN_TOKEN)]));
-    if *metrics_token {
-        server.insert("metricsTokens".to_owned(), json!([secret_files::reference(METRICS_TOKEN)]));
-    }
-    if quarantines {
-        // Only then: an earlier vmcp does not know the setting.
-        server.insert("trustedToolsPath".to_owned(), format!("{SECRETS_DIR}/{TRUSTED_TOOLS}").into());
-    }
-    if let Value::Object(settings) = escape(settings.into()) {
-        for (key, value) in settings {
-            server.entry(key).or_insert(value);
-        }
-    }
-    server.entry("shutdownDelay").or_insert(DEFAULT_SHUTDOWN_DELAY.into());
-    server.into()
 }

@@ -108,6 +108,8 @@ pub struct ReferencedObjects<'a> {
     pub policies: PolicyCheck<'a>,
     /// Spec of its MCPAuthzConfig.
     pub authz: Option<&'a MCPAuthzConfigSpec>,
+    /// Content of the ConfigMap that its policies are in.
+    pub authz_file: Option<&'a str>,
     /// Spec of its MCPTelemetryConfig.
     pub telemetry: Option<&'a MCPTelemetryConfigSpec>,
     /// Spec of its MCPOIDCConfig.

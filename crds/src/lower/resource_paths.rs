@@ -18,6 +18,14 @@ const FLAT_NAMES: [(&str, &str); 9] = [
     ("optimizer.embeddings.openai.headers", "embeddingHeaders"),
 ];
 
+/// Paths of settings of the console, and their names in `spec.console`. The longest first.
+const CONSOLE_NAMES: [(&str, &str); 4] = [
+    ("server.consoleSignIn.clientSecret", "signIn.clientSecretRef"),
+    ("server.consoleSignIn", "signIn"),
+    ("server.console", "access"),
+    ("server.viewerTokens", "viewerTokenSecretRefs"),
+];
+
 pub(super) fn of_resource(server: &Validated, referenced: &ReferencedObjects<'_>, found: Problem) -> Problem {
     let Problem { path, message, remedy, line: _ } = found;
     Problem::new(path_in_resource(server, referenced, &path), message, remedy)
@@ -26,6 +34,9 @@ pub(super) fn of_resource(server: &Validated, referenced: &ReferencedObjects<'_>
 fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path: &str) -> String {
     if let Some((_, written)) = server.settings.moved.iter().find(|(moved, _)| moved == path) {
         return written.clone();
+    }
+    if let Some(at) = console(path).or_else(|| admin_token(path)) {
+        return at;
     }
     let block = path.split(['.', '[']).next().unwrap_or_default();
     match block {
@@ -48,6 +59,19 @@ fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path
     }
 }
 
+/// Translates `server.consoleSignIn.redirectUri` to its place in `spec.console`; `None` for other paths.
+fn console(path: &str) -> Option<String> {
+    let (theirs, own) = CONSOLE_NAMES.into_iter().find(|(theirs, _)| path.starts_with(theirs))?;
+    Some(format!("spec.console.{own}{}", path.strip_prefix(theirs)?))
+}
+
+/// Translates `server.adminTokens[1]`: the first one is the operator's own.
+fn admin_token(path: &str) -> Option<String> {
+    let (index, rest) = path.strip_prefix("server.adminTokens[")?.split_once(']')?;
+    let index = index.parse::<usize>().ok()?.checked_sub(1)?;
+    Some(format!("spec.console.operatorTokenSecretRefs[{index}]{rest}"))
+}
+
 /// Translates `incomingAuth.authz.policies[1]` to the place of the policies.
 fn incoming_auth(server: &Validated, path: &str) -> String {
     if path.starts_with("incomingAuth.oidc") {
@@ -60,6 +84,8 @@ fn incoming_auth(server: &Validated, path: &str) -> String {
     }
     if settings.contains_key("authz") {
         format!("spec.{path}")
+    } else if authz::policy_file(settings).is_some() {
+        format!("spec.incomingAuth.authzConfig.configMap (cedar{rest})")
     } else {
         format!("spec.incomingAuth.authzConfig.inline{rest}")
     }

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vmcp_config::OtlpProtocol;
 
 use crate::fields::cel_rules::rules;
 use crate::fields::headers::{HEADER_IN_BOTH, SensitiveHeader};
@@ -45,7 +46,7 @@ pub struct MCPTelemetryConfigSpec {
     pub prometheus: Option<Prometheus>,
 }
 
-/// Export by the OpenTelemetry protocol (OTLP) over HTTP.
+/// Export by the OpenTelemetry protocol (OTLP), over HTTP or gRPC.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
@@ -66,6 +67,10 @@ pub struct OpenTelemetry {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub endpoint: Option<String>,
+    /// Protocol of the collector's port. Default: `http/protobuf`. With `grpc`, `endpoint` is scheme, host
+    /// and port alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<OtlpProtocol>,
     /// Uses http instead of https for an `endpoint` without a scheme.
     pub insecure: bool,
     /// Headers sent to the collector whose values are not secret. At most 64.

@@ -1,5 +1,6 @@
-//! Fields about scale and reachability: autoscaling, disruption budget, NetworkPolicy, HTTPRoute.
+//! Fields about scale and reachability: autoscaling, disruption budget, NetworkPolicy, HTTPRoute, console.
 
+mod console;
 mod route_filters;
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
@@ -8,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::console::{Console, ConsoleAccess, ConsoleSignIn};
 use self::route_filters::NO_TYPE_TWICE;
 pub use self::route_filters::{
     ExtensionReference, HeaderModifier, HttpHeader, HttpRouteFilter, HttpRouteFilterType, PathRewrite,

@@ -33,8 +33,8 @@ pub struct Optimizer {
     pub settings: Block,
 }
 
-/// Schema of the settings that have no field of their own here. `admin` has no use in a cluster: resources
-/// are the source of its servers.
+/// Schema of the settings that have no field of their own here. `admin.registry` has no use in a cluster,
+/// where no server of a registry is installed.
 struct OptimizerSettingsSchema;
 
 impl JsonSchema for OptimizerSettingsSchema {
@@ -44,8 +44,9 @@ impl JsonSchema for OptimizerSettingsSchema {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = yaml_block::schema_without::<RawOptimizer>(
             generator,
-            &["enabled", "storage", "embeddings", "llm", "admin"],
+            &["enabled", "storage", "embeddings", "llm"],
         );
+        yaml_block::remove_nested(&mut schema, "admin", "registry");
         // A webhook may have a secret, and a resource holds secrets by reference only.
         yaml_block::remove_nested(&mut schema, "sessionHooks", "webhooks");
         schema

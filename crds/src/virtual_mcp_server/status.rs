@@ -33,6 +33,9 @@ pub struct VirtualMCPServerStatus {
     /// Number of tools that they offer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_count: Option<i32>,
+    /// Value of the annotation `toolhive.stacklok.com/restarted-at` that the pod template has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarted_at: Option<String>,
     /// SHA-256 of the configuration that all pods have in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_digest: Option<String>,
@@ -58,6 +61,8 @@ pub enum Phase {
     Degraded,
     /// The server does not answer.
     Failed,
+    /// No pods run, because `spec.suspend` is true.
+    Suspended,
 }
 
 /// A backend, as the pods see it.

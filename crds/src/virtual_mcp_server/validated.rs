@@ -17,10 +17,11 @@ pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
 use super::config::failure_handling;
 use super::{
-    AuthServerConfig, Autoscaling, ClientService, HttpRoute, PodDisruptionBudget, ServiceMonitor,
+    AuthServerConfig, Autoscaling, ClientService, Console, HttpRoute, PodDisruptionBudget, ServiceMonitor,
     ServiceType, SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
     client_service,
 };
+use crate::fields::references::backend_name_in;
 use crate::fields::resource_overrides::VirtualMCPServerOverrides;
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity};
 use crate::fields::yaml_block::Block;
@@ -28,6 +29,8 @@ use crate::problem::{Invalid, Problem};
 
 /// Maximum characters of a name: a Service is named `vmcp-NAME-peers`, and may have 63.
 pub const MAX_NAME: usize = 52;
+/// Annotation of a VirtualMCPServer whose change replaces the pods, one after the other.
+pub const RESTARTED_AT: &str = "toolhive.stacklok.com/restarted-at";
 
 /// A VirtualMCPServer without contradictions.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +39,9 @@ pub struct Validated {
     pub name: String,
     /// Namespace of the resource.
     pub namespace: String,
-    /// Name of the MCPGroup; `None`: all backends of the namespace.
+    /// UID of the resource.
+    pub uid: String,
+    /// Name of the MCPGroup, `NAMESPACE_NAME` in another namespace; `None`: all backends of the namespace.
     pub group: Option<String>,
     /// The optimizer; `None`: off.
     pub optimizer: Option<ValidOptimizer>,
@@ -54,6 +59,12 @@ pub struct Validated {
     pub pods: Pods,
     /// Number of pods.
     pub scale: Scale,
+    /// True if no pods run, whatever `scale` says.
+    pub is_suspended: bool,
+    /// Value of [`RESTARTED_AT`]: another one replaces the pods.
+    pub restarted_at: Option<String>,
+    /// The web console; `None`: as the server has it by default.
+    pub console: Option<Console>,
     /// PodDisruptionBudget to make.
     pub disruption: Option<Disruption>,
     /// Type of the Service.
@@ -82,6 +93,16 @@ impl Validated {
     /// Returns true if scripts run as Jobs, which takes rights of the pods.
     pub fn has_script_jobs(&self) -> bool {
         self.settings.code.get("engine").is_some_and(|engine| engine == "job")
+    }
+
+    /// Returns true if clients may add servers, which takes rights of the pods.
+    pub fn adds_servers(&self) -> bool {
+        self.optimizer.as_ref().is_some_and(ValidOptimizer::adds_servers)
+    }
+
+    /// Returns true if clients may add programs too, which run in pods of their own.
+    pub fn adds_programs(&self) -> bool {
+        self.optimizer.as_ref().is_some_and(|optimizer| optimizer.adds_servers() && optimizer.names_images())
     }
 
     /// Keeps the server inside the cluster: fields that lead out of it join `withheld`.
@@ -214,12 +235,14 @@ impl VirtualMCPServer {
             problems.push(Problem::new("metadata.name", "has a dot", remedy));
         }
         group(spec, &mut problems);
+        backend_refs(self, &mut problems);
         primary_provider(spec, &mut problems);
         labels(spec, &mut problems);
         spec.resource_overrides.check(&mut problems);
         client_service::check(spec, &mut problems);
         spec.http_route.iter().for_each(|route| route.check(&mut problems));
         spec.service_monitor.iter().for_each(|monitor| monitor.check(&mut problems));
+        spec.console.iter().for_each(|console| console.check(&mut problems));
         let config = spec.config.clone().unwrap_or_default();
         let code = code_mode::code(&config, &mut problems);
         let (mut operational, mut proxy) = (config.operational, config.proxy);
@@ -228,11 +251,13 @@ impl VirtualMCPServer {
         let scale = scale(spec, &mut problems);
         let mut validated = Validated {
             namespace: self.namespace().unwrap_or_default(),
-            group: spec
-                .group_ref
-                .as_ref()
-                .map(|group| group.name.clone())
-                .or_else(|| config.group_ref.clone()),
+            uid: self.uid().unwrap_or_default(),
+            group: spec.group().map(|(group, namespace)| match namespace {
+                Some(namespace) if Some(namespace) != self.metadata.namespace.as_deref() => {
+                    backend_name_in(namespace, group)
+                }
+                _ => group.to_owned(),
+            }),
             optimizer: code_mode::offer(config.code_mode.as_ref(), optimizer::optimizer(spec, &mut problems)),
             telemetry: spec.telemetry_config_ref.clone(),
             settings: YamlBlocks {
@@ -261,6 +286,9 @@ impl VirtualMCPServer {
                 None => scale.has_several().then_some(Disruption::MaxUnavailable(IntOrString::Int(1))),
             },
             scale,
+            is_suspended: spec.suspend,
+            restarted_at: self.annotations().get(RESTARTED_AT).cloned(),
+            console: spec.console.clone(),
             service_type: spec.service_type,
             service: spec.service.clone(),
             session_affinity: spec.session_affinity,
@@ -290,6 +318,13 @@ pub const SERVICE_TYPE: &str = "spec.serviceType";
 pub const HTTP_ROUTE: &str = "spec.httpRoute";
 
 impl VirtualMCPServerSpec {
+    /// Returns the name of the MCPGroup, from `groupRef` or `config.groupRef`, and its namespace as written.
+    pub fn group(&self) -> Option<(&str, Option<&str>)> {
+        let elsewhere = || self.config.as_ref()?.group_ref.as_deref().map(|name| (name, None));
+        let reference = self.group_ref.as_ref();
+        reference.map(|group| (group.name.as_str(), group.namespace.as_deref())).or_else(elsewhere)
+    }
+
     /// Returns true if the resource, as written, asks clients for credentials.
     pub fn asks_for_credentials(&self) -> bool {
         let kind = self.incoming_auth.get("type").and_then(serde_json::Value::as_str);
@@ -317,6 +352,17 @@ fn group(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {
     {
         let message = format!("`{other}` is not `{group}`, the name in `spec.groupRef`");
         problems.push(Problem::new("spec.config.groupRef", message, "keep one of the two"));
+    }
+}
+
+/// Refuses references to backends of the server's own namespace, which belong to its group or have no group.
+fn backend_refs(server: &VirtualMCPServer, problems: &mut Vec<Problem>) {
+    for (index, reference) in server.spec.backend_refs.iter().enumerate() {
+        if Some(reference.namespace.as_str()) == server.metadata.namespace.as_deref() {
+            let path = format!("spec.backendRefs[{index}].namespace");
+            let remedy = "remove the entry, and name the group in the backend's `groupRef`";
+            problems.push(Problem::new(path, "is the namespace of this server", remedy));
+        }
     }
 }
 

@@ -78,7 +78,10 @@ fn a_server_without_guards_has_no_file_and_a_broken_reference_is_no_open_server(
     for (spec, path) in [
         (json!({ "oidcConfigRef": { "name": "gone", "audience": "a" } }), "spec.oidcConfigRef"),
         (json!({ "authzConfigRef": { "name": "gone" } }), "spec.authzConfigRef"),
-        (json!({ "authzConfig": { "type": "configMap", "configMap": { "name": "a" } } }), "spec.authzConfig"),
+        (
+            json!({ "authzConfig": { "type": "configMap", "configMap": { "name": "a" } } }),
+            "spec.authzConfig.configMap",
+        ),
         (
             json!({ "authzConfig": { "type": "inline", "inline": { "policies": [long] } } }),
             "spec.authzConfig.inline.policies[0]",
@@ -92,6 +95,35 @@ fn a_server_without_guards_has_no_file_and_a_broken_reference_is_no_open_server(
         let refused = file(&spec, &checked).unwrap_err();
         let is_there = refused.0.iter().any(|problem| problem.path.starts_with(path));
         assert!(is_there, "{spec}: {refused}");
+    }
+}
+
+#[test]
+fn policies_of_a_config_map_are_those_that_are_written_inline() {
+    let policy = "permit(principal, action, resource);";
+    let inline = json!({ "authzConfig": { "type": "inline", "groupClaimName": "teams", "inline": {
+        "policies": [policy], "entitiesJson": "[]",
+    } } });
+    let of_map = json!({ "authzConfig": { "groupClaimName": "teams", "configMap": { "name": "a" } } });
+    let document = json!({ "version": "1.0", "type": "cedarv1", "cedar": {
+        "policies": [policy], "entities_json": "[]", "group_claim_name": "others",
+    } });
+    let with = |text: &str| {
+        let referenced = ReferencedObjects { authz_file: Some(text), ..ReferencedObjects::default() };
+        file(&of_map, &referenced)
+    };
+    let expected = file(&inline, &ReferencedObjects::default()).unwrap();
+    assert_eq!(expected["incomingAuth"]["authz"]["groupClaimName"], "teams");
+    assert_eq!(with(&document.to_string()).unwrap(), expected);
+    for (text, word) in [
+        ("{", "cannot be read"),
+        ("{type: cedarv1}", "cannot be read"),
+        ("{type: httpv1, cedar: {policies: []}}", "`type` in the ConfigMap a"),
+        ("{type: cedarv1, cedar: {policies: [], pollicies: []}}", "`cedar.pollicies` in the ConfigMap a"),
+        ("{type: cedarv1, cedar: {policies: []}, cedars: {}}", "cannot be read"),
+    ] {
+        let refused = with(text).unwrap_err().to_string();
+        assert!(refused.starts_with("spec.authzConfig.configMap: ") && refused.contains(word), "{refused}");
     }
 }
 

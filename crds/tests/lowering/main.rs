@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod console;
 mod guards;
 mod identity;
 mod toolhive;
@@ -116,7 +117,8 @@ fn settings_arrive_and_text_is_the_same_each_time() {
     );
     let telemetry: MCPTelemetryConfigSpec = serde_json::from_value(json!({
         "openTelemetry": {
-            "enabled": true, "endpoint": "collector:4318", "insecure": true, "tracing": { "enabled": true },
+            "enabled": true, "endpoint": "collector:4317", "protocol": "grpc", "insecure": true,
+            "tracing": { "enabled": true },
             "sensitiveHeaders": [{ "name": "Authorization", "secretKeyRef": { "name": "otel", "key": "token" } }],
             "metrics": { "enabled": true }, "resourceAttributes": { "deployment.environment.name": "$test" },
         },

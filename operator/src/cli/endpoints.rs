@@ -1,5 +1,7 @@
 //! The endpoints of the process: `/metrics`, and `/healthz` and `/readyz` at both ports.
 
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Weak};
 
 use axum::Router;
@@ -10,6 +12,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use parking_lot::Mutex;
+use tokio::net::TcpListener;
 use vmcp_exposition::Format;
 
 use super::metrics_token;
@@ -42,6 +45,13 @@ impl Readiness {
         *self.0.lock() = Role::Leads(contexts.iter().map(Arc::downgrade).collect());
     }
 
+    /// Returns the kind and phase of every resource that runs pods; none unless this replica leads.
+    fn phases(&self) -> Vec<(&'static str, String)> {
+        let role = self.0.lock();
+        let Role::Leads(contexts) = &*role else { return Vec::new() };
+        contexts.iter().filter_map(Weak::upgrade).flat_map(|context| context.phases()).collect()
+    }
+
     fn answer(&self) -> Response {
         let waits_for = match &*self.0.lock() {
             Role::Starts => Some("starting\n".to_owned()),
@@ -66,10 +76,12 @@ pub(super) async fn serve(
     readiness: &Readiness,
 ) -> Result<BoxFuture<'static, ()>, RunError> {
     let (metrics, token_file) = (metrics.clone(), options.metrics_token_file.clone());
+    let counted = readiness.clone();
     let text = move |headers: HeaderMap| async move {
         if let Err(refusal) = metrics_token::check(token_file.as_deref(), &headers).await {
             return refusal.into_response();
         }
+        metrics.count_resources(counted.phases());
         let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         let format = Format::of_accept(accept.unwrap_or_default());
         let kind = [(header::CONTENT_TYPE, format.content_type())];
@@ -85,17 +97,41 @@ pub(super) async fn serve(
     }
     let mut running = FuturesUnordered::new();
     for (address, router) in servers {
-        let listener = tokio::net::TcpListener::bind(address)
-            .await
-            .map_err(|source| RunError::Listen { address, source })?;
+        let listener = listen(address).await.map_err(|source| RunError::Listen { address, source })?;
         running.push(async move { axum::serve(listener, router).await });
     }
     Ok(async move { drop(running.next().await) }.boxed())
 }
 
+/// Listens at an address. `[::]` is every address of both families, or of IPv4 alone where IPv6 is off.
+async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && error.kind() != ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
+        bound => bound,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+    use tokio::net::TcpStream;
+
     use super::*;
+    use crate::cli::Cli;
+
+    #[tokio::test]
+    async fn both_families_reach_the_endpoints() {
+        let default = Cli::parse_from(["vmcp-operator", "run"]).options.health_listen;
+        assert_eq!(default, (Ipv6Addr::UNSPECIFIED, 8081).into());
+        let listener = listen((Ipv6Addr::UNSPECIFIED, 0).into()).await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("IPv4");
+        if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.is_ok() {
+            TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.expect("IPv6");
+        }
+    }
 
     #[test]
     fn a_replica_is_ready_once_it_stands_by_and_not_while_it_starts() {

@@ -49,6 +49,11 @@ pub(crate) struct Options {
     /// takes the right to bind it [default: no server may].
     #[arg(long, env = "SCRIPT_JOBS_ROLE", global = true)]
     pub(crate) script_jobs_role: Option<RoleName>,
+    /// Role of servers whose clients may add servers (`add_mcp_server` among `optimizer.tools`), as
+    /// ClusterRole/NAME or Role/NAME; NAME-programs is the role for programs. Takes the right to bind both
+    /// [default: no server may].
+    #[arg(long, env = "SERVER_ADMIN_ROLE", global = true)]
+    pub(crate) server_admin_role: Option<RoleName>,
     /// Follow every field of a resource: the admission policies check that its author has the rights that the
     /// field takes, or every author is trusted. Without it, fields that ask for more than pods are refused.
     #[arg(long, env = "AUTHORS_CHECKED", default_value_t = false, action = clap::ArgAction::Set, global = true)]
@@ -59,6 +64,10 @@ pub(crate) struct Options {
     /// Registries (HOST:PORT) that are asked over plain HTTP, between commas; all others take TLS.
     #[arg(long, env = "PLAIN_HTTP_REGISTRIES", value_delimiter = ',', global = true)]
     pub(crate) plain_http_registries: Vec<String>,
+    /// Secrets (names, between commas) that every pod is pulled with besides its own. A namespace that lacks
+    /// one is served without it.
+    #[arg(long, env = "POD_IMAGE_PULL_SECRETS", value_delimiter = ',', global = true)]
+    pub(crate) pod_image_pull_secrets: Vec<String>,
     /// Name the user that pods run as; `false` where the platform names one, as OpenShift does.
     #[arg(long, env = "FIXED_USER", default_value_t = true, action = clap::ArgAction::Set, global = true)]
     pub(crate) fixed_user: bool,
@@ -71,15 +80,15 @@ pub(crate) struct Options {
     /// Name of this replica in the Lease and in events; a random suffix is added [default: vmcp-operator].
     #[arg(long, env = "POD_NAME", global = true)]
     pub(crate) identity: Option<String>,
-    /// Address that serves `/metrics`.
-    #[arg(long, env = "METRICS_LISTEN", default_value = "0.0.0.0:8080", global = true)]
+    /// Address that serves `/metrics`; `[::]` is every address, of IPv4 too.
+    #[arg(long, env = "METRICS_LISTEN", default_value = "[::]:8080", global = true)]
     pub(crate) metrics_listen: SocketAddr,
     /// File with the bearer token that `/metrics` wants; it is read for each request, so that a mounted
     /// Secret may change [default: `/metrics` is open].
     #[arg(long, env = "METRICS_TOKEN_FILE", global = true)]
     pub(crate) metrics_token_file: Option<PathBuf>,
     /// Address that serves `/healthz` and `/readyz`.
-    #[arg(long, env = "HEALTH_LISTEN", default_value = "0.0.0.0:8081", global = true)]
+    #[arg(long, env = "HEALTH_LISTEN", default_value = "[::]:8081", global = true)]
     pub(crate) health_listen: SocketAddr,
     /// Format of log lines; `RUST_LOG` selects which are written, as in `info,vmcp_operator=debug`.
     #[arg(long, env = "LOG_FORMAT", default_value = "json", global = true)]
@@ -108,11 +117,18 @@ impl Options {
             http_routes: self.http_routes,
             service_monitors: self.service_monitors,
             script_jobs_role: self.script_jobs_role.clone(),
+            server_admin_role: self.server_admin_role.clone(),
             authors_checked: self.authors_checked,
             fixed_user: self.fixed_user,
             operator_namespace: self.lease_namespace.clone(),
             look_up_images: self.look_up_images,
             plain_http_registries: self.plain_http_registries.clone(),
+            pod_image_pull_secrets: self
+                .pod_image_pull_secrets
+                .iter()
+                .filter(|name| !name.is_empty())
+                .cloned()
+                .collect(),
             resync_interval: Duration::from_secs(self.resync_seconds),
             ..BuildSettings::default()
         })

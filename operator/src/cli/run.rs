@@ -15,7 +15,7 @@ use super::endpoints::{self, Readiness};
 use super::options::{LogFormat, Options};
 use super::run_error::RunError;
 use crate::runtime::{
-    BuildSettings, Context, Election, Leadership, Metrics, OPERATOR_NAME, PodSchema, Scope,
+    BuildSettings, Clients, Context, Election, Leadership, Metrics, OPERATOR_NAME, PodSchema, Scope,
 };
 
 /// The longest that a shutdown waits for reconciles that are under way; then they are dropped.
@@ -35,13 +35,13 @@ pub(super) async fn run(options: Options) -> Result<(), RunError> {
 
     let config = Config::infer().await?;
     let namespace = options.lease_namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let client = Client::try_from(config)?;
+    let client = Client::try_from(config.clone())?;
     let metrics = Arc::new(Metrics::default());
     let readiness = Readiness::default();
     let served = endpoints::serve(&options, &metrics, &readiness).await?;
 
     let settings = BuildSettings { pod_schema: Arc::new(PodSchema::served(&client).await), ..settings };
-    let process = Process { options: &options, settings, client, metrics, readiness, shutdown };
+    let process = Process { options: &options, settings, client, config, metrics, readiness, shutdown };
     let operate = process.operate(&namespace);
     tokio::select! {
         ended = operate => ended,
@@ -54,6 +54,7 @@ struct Process<'a> {
     options: &'a Options,
     settings: BuildSettings,
     client: Client,
+    config: Config,
     metrics: Arc<Metrics>,
     readiness: Readiness,
     shutdown: CancellationToken,
@@ -64,6 +65,8 @@ impl Process<'_> {
     async fn operate(&self, namespace: &str) -> Result<(), RunError> {
         let identity = identity(self.options);
         if !self.options.leader_elect {
+            // Without a Lease, the one replica leads.
+            self.metrics.leads(true);
             return self.control(&self.contexts(&Leadership::alone(), &identity)).await;
         }
         let leadership = Leadership::default();
@@ -96,9 +99,9 @@ impl Process<'_> {
         let context = |api_group| {
             let scope = Scope::parse(&self.options.watch_namespace, &self.options.exclude_namespaces);
             let settings = BuildSettings { api_group, ..self.settings.clone() };
-            let (client, metrics, leadership) =
-                (self.client.clone(), self.metrics.clone(), leadership.clone());
-            Context::new(client, settings, scope, metrics, leadership, identity, self.shutdown.clone())
+            let clients = Clients::new(self.client.clone(), &self.config, &scope);
+            let (metrics, leadership) = (self.metrics.clone(), leadership.clone());
+            Context::new(clients, settings, scope, metrics, leadership, identity, self.shutdown.clone())
         };
         self.options.api_groups().into_iter().map(context).collect()
     }

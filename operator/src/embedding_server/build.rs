@@ -1,21 +1,22 @@
-//! Step 3 of a reconcile, build: the StatefulSet, the Service and the volume claim of an EmbeddingServer.
-//! Pure.
+//! Step 3 of a reconcile, build: the StatefulSet, the Service and the volume claim of an EmbeddingServer, and
+//! the key of digests. Pure.
 
 use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
 };
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, EmptyDirVolumeSource, EnvVar, PersistentVolumeClaim, PersistentVolumeClaimSpec,
-    PersistentVolumeClaimVolumeSource, PodTemplateSpec, Probe, Service, ServicePort, ServiceSpec, Volume,
-    VolumeMount, VolumeResourceRequirements,
+    PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec, Probe, Service, ServicePort, ServiceSpec,
+    Sysctl, Volume, VolumeMount, VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
 
-use super::names::{WORKLOAD_NAME, child_name};
+use super::names::{WORKLOAD_NAME, child_name, digest_secret_name};
 use super::validate::ValidEmbeddingServer;
-use crate::runtime::{Child, Desired, PodSchema, child_metadata, workload_labels};
+use crate::references::digest_key_secret;
+use crate::runtime::{BuildSettings, Child, Desired, child_metadata, workload_labels};
 use crate::workload::pod;
 use crate::workload::pod_template::{self, PodTemplateError};
 
@@ -31,10 +32,22 @@ const DATA: &str = "/data";
 /// lines.
 const START_ATTEMPTS: i32 = 360;
 
+/// The user and group that TEI runs as: not root, as the level `restricted` wants it. The image names none.
+const USER: i64 = 1000;
+/// The first port at which every user may listen.
+const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
+
 /// Returns every object that should exist.
-pub(super) fn build(server: &ValidEmbeddingServer, schema: &PodSchema) -> Result<Desired, PodTemplateError> {
-    let template = pod_template::merge(&template(server), &server.template, schema)?;
+pub(super) fn build(
+    server: &ValidEmbeddingServer,
+    settings: &BuildSettings,
+) -> Result<Desired, PodTemplateError> {
+    let template = pod_template::merge(&template(server, settings), &server.template, &settings.pod_schema)?;
     let mut children = Vec::new();
+    children.extend(server.digest_key.as_ref().map(|key| {
+        let name = digest_secret_name(&server.name);
+        Child::from_object(&digest_key_secret(child_metadata(name, WORKLOAD_NAME, &server.name), key))
+    }));
     let shared = server.cache.as_ref().filter(|_| !server.has_claim_per_pod);
     children.extend(shared.map(|cache| Child::from_object(&claim(metadata(server), server, cache))));
     children.extend([
@@ -111,8 +124,17 @@ fn service(server: &ValidEmbeddingServer) -> Service {
     }
 }
 
-fn template(server: &ValidEmbeddingServer) -> PodTemplateSpec {
-    let mut spec = pod::base(None, &[]);
+fn template(server: &ValidEmbeddingServer, settings: &BuildSettings) -> PodTemplateSpec {
+    let base = pod::base(None, &settings.pull_secrets(&server.image_pull_secrets));
+    let user = settings.fixed_user.then_some(USER);
+    let mut context = pod::non_root(base.security_context.unwrap_or_default(), user);
+    if server.port < FIRST_UNPRIVILEGED_PORT {
+        context.sysctls = Some(vec![Sysctl {
+            name: "net.ipv4.ip_unprivileged_port_start".to_owned(),
+            value: server.port.to_string(),
+        }]);
+    }
+    let mut spec = PodSpec { security_context: Some(context), ..base };
     spec.containers = vec![container(server)];
     // The StatefulSet adds the volume of each pod.
     spec.volumes = (!server.has_claim_per_pod).then(|| vec![volume(server)]);
@@ -143,7 +165,7 @@ fn container(server: &ValidEmbeddingServer) -> Container {
             container_port: server.port.into(),
             ..ContainerPort::default()
         }]),
-        resources: server.resources.clone(),
+        resources: Some(server.resources.clone().unwrap_or_else(|| pod::resources("250m", "512Mi", "8Gi"))),
         security_context: Some(pod::unprivileged()),
         startup_probe: Some(Probe {
             failure_threshold: Some(START_ATTEMPTS),

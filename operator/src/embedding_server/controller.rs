@@ -11,19 +11,18 @@ use kube::runtime::controller::Action;
 use vmcp_crds::{EmbeddingServer, Invalid};
 
 use super::build::build;
-use super::dereference::{dereference, secret_references};
-use super::names::{WORKLOAD_NAME, child_name, url};
+use super::dereference::{References, dereference, secret_references};
+use super::names::{WORKLOAD_NAME, child_name, digest_secret_name, url};
 use super::status::{self, ObservedEmbeddingServer};
 use super::validate::validate;
-use crate::references::{self, ReferencedSecrets};
+use crate::references;
 use crate::runtime::{
-    ApplyError, ChildKind, Context, Desired, PodSchema, Triggers, report, run_controller, unchecked,
-    workload_labels,
+    BuildSettings, ChildKind, Context, Desired, Triggers, report, run_controller, unchecked, workload_labels,
 };
 use crate::workload::cluster_events;
 use crate::workload::health::PodCounts;
 use crate::workload::spec_refusal::SpecRefusal;
-use crate::workload::workload_of_pod;
+use crate::workload::{ReconcileError, workload_of_pod};
 
 /// Reconciles EmbeddingServers until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -36,15 +35,15 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
     run_controller(triggers, reconcile).boxed()
 }
 
-async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Result<Action, ApplyError> {
+async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Result<Action, ReconcileError> {
     let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
-    let secrets = dereference(&server, &context).await?;
+    let references = dereference(&server, &context).await?;
     let (uid, child) = (server.uid().unwrap_or_default(), child_name(&name));
     let running = context.children.typed::<StatefulSet>(&uid, &child);
     let unchecked = unchecked("EmbeddingServer", &server.spec, &context.settings);
     let planned = match unchecked {
         Some(problem) => Err(SpecRefusal::Invalid(Invalid(vec![problem]))),
-        None => plan(&server, &secrets, running.as_ref(), &context.settings.pod_schema),
+        None => plan(&server, &references, running.as_ref(), &context.settings),
     };
     let (desired, refusal) = match planned {
         Ok(desired) => (desired, None),
@@ -75,19 +74,21 @@ async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Resul
 /// Returns the children that should exist, or why the resource cannot run as it is written.
 pub(super) fn plan(
     server: &EmbeddingServer,
-    secrets: &ReferencedSecrets,
+    references: &References,
     running: Option<&StatefulSet>,
-    schema: &PodSchema,
+    settings: &BuildSettings,
 ) -> Result<Desired, SpecRefusal> {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-    if let Some(missing) = secrets.missing(namespace, &secret_references(server)) {
+    if let Some(missing) = references.secrets.missing(namespace, &secret_references(server)) {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
-    Ok(build(&validate(server, secrets, running)?, schema)?)
+    Ok(build(&validate(server, references, running)?, settings)?)
 }
 
 /// Leaves all children as they are: pods of the previous version serve on while the resource is refused.
 fn keep(name: &str) -> Desired {
     let kinds = [ChildKind::PersistentVolumeClaim, ChildKind::StatefulSet, ChildKind::Service];
-    Desired { children: Vec::new(), keep: kinds.map(|kind| (kind, child_name(name))).to_vec() }
+    let mut keep = kinds.map(|kind| (kind, child_name(name))).to_vec();
+    keep.push((ChildKind::Secret, digest_secret_name(name)));
+    Desired { children: Vec::new(), keep }
 }

@@ -1,19 +1,37 @@
-//! The dereference step of an EmbeddingServer: reads the value of the Secret with the HuggingFace token.
+//! The dereference step of an EmbeddingServer: reads the value of the Secret with the HuggingFace token,
+//! and the key of its digest.
 
 use kube::ResourceExt as _;
 use vmcp_crds::EmbeddingServer;
 use vmcp_crds::fields::references::SecretKeyReference;
 
-use crate::references::ReferencedSecrets;
-use crate::runtime::{CallError, Context};
+use super::names::digest_secret_name;
+use crate::references::{DereferenceError, ReferencedSecrets, digest_key};
+use crate::runtime::Context;
+
+/// Everything that a server refers to.
+#[derive(Debug, Default)]
+pub(super) struct References {
+    /// The values of Secrets, as far as they exist.
+    pub secrets: ReferencedSecrets,
+    /// The key of their digest, generated once; `None` if the server refers to none.
+    pub digest_key: Option<Vec<u8>>,
+}
 
 /// Reads the Secrets that the server refers to.
 pub(super) async fn dereference(
     server: &EmbeddingServer,
     context: &Context,
-) -> Result<ReferencedSecrets, CallError> {
-    let namespace = server.namespace().unwrap_or_default();
-    ReferencedSecrets::read(context, &namespace, &secret_references(server)).await
+) -> Result<References, DereferenceError> {
+    let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
+    let wanted = secret_references(server);
+    let secrets = ReferencedSecrets::read(context, &namespace, &wanted).await?;
+    let digest_key = if wanted.is_empty() {
+        None
+    } else {
+        Some(digest_key(context, server, &digest_secret_name(&name)).await?)
+    };
+    Ok(References { secrets, digest_key })
 }
 
 /// Returns the Secrets that the server refers to.

@@ -7,10 +7,11 @@ use vmcp_crds::EmbeddingServer;
 use vmcp_crds::embedding_server::EmbeddingServerPhase;
 
 use super::controller::plan;
+use super::dereference::References;
 use super::status::{self, ObservedEmbeddingServer};
 use super::url;
 use crate::references::ReferencedSecrets;
-use crate::runtime::{Child, ChildKind, PodSchema};
+use crate::runtime::{BuildSettings, Child, ChildKind};
 use crate::workload::health::PodCounts;
 
 fn server(spec: &str) -> EmbeddingServer {
@@ -22,14 +23,14 @@ fn server(spec: &str) -> EmbeddingServer {
     .unwrap()
 }
 
+/// Returns the Secret `hf`, and a key of digests if the spec refers to it.
+fn references(spec: &str, key: &[u8]) -> References {
+    let secrets = ReferencedSecrets::from_values(&[("hf", "token", "x")]);
+    References { secrets, digest_key: spec.contains("hfTokenSecretRef").then(|| key.to_vec()) }
+}
+
 fn planned(spec: &str, kind: ChildKind) -> Option<Value> {
-    let desired = plan(
-        &server(spec),
-        &ReferencedSecrets::from_values(&[("hf", "token", "x")]),
-        None,
-        &PodSchema::default(),
-    )
-    .unwrap();
+    let desired = plan(&server(spec), &references(spec, b"key"), None, &BuildSettings::default()).unwrap();
     let found = desired.children.iter().find(|child| child.kind() == kind).map(Child::object);
     found.map(|object| serde_json::to_value(object).unwrap())
 }
@@ -89,7 +90,7 @@ fn several_pods_have_a_volume_each_unless_they_can_share_one() {
     // Claims of a StatefulSet cannot change.
     let running = |set: Value| serde_json::from_value::<StatefulSet>(set).unwrap();
     let replan = |spec: &str, set: &StatefulSet| {
-        plan(&server(spec), &ReferencedSecrets::default(), Some(set), &PodSchema::default())
+        plan(&server(spec), &References::default(), Some(set), &BuildSettings::default())
     };
     let per_pod = running(set);
     for (same, other) in [("2Gi", "3Gi"), ("2048Mi", "2G")] {
@@ -122,6 +123,60 @@ fn labels_and_annotations_are_added_as_in_toolhive() {
 }
 
 #[test]
+fn pods_are_restricted_and_have_resources() {
+    let spec = "{imagePullSecrets: [{name: pull}]}";
+    let pod = planned(spec, ChildKind::StatefulSet).unwrap()["spec"]["template"]["spec"].take();
+    assert_eq!(pod["imagePullSecrets"], json!([{ "name": "pull" }]));
+    let context = &pod["securityContext"];
+    assert_eq!((&context["runAsNonRoot"], &context["runAsUser"]), (&json!(true), &json!(1000)));
+    assert_eq!(context["seccompProfile"]["type"], "RuntimeDefault");
+    assert_eq!(context["fsGroup"], 1000, "the volume of the model is written by this user");
+    let container = &pod["containers"][0];
+    assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+    assert_eq!(container["securityContext"]["allowPrivilegeEscalation"], false);
+    for part in ["requests", "limits"] {
+        assert!(container["resources"][part]["memory"].is_string(), "{container}");
+    }
+    let everywhere = BuildSettings {
+        pod_image_pull_secrets: vec!["pull".to_owned(), "company".to_owned()],
+        ..BuildSettings::default()
+    };
+    let desired = plan(&server(spec), &References::default(), None, &everywhere).unwrap();
+    let set = desired.children.iter().find(|child| child.kind() == ChildKind::StatefulSet).unwrap();
+    let secrets =
+        &serde_json::to_value(set.object()).unwrap()["spec"]["template"]["spec"]["imagePullSecrets"];
+    assert_eq!(*secrets, json!([{ "name": "pull" }, { "name": "company" }]));
+    let own = "{port: 80, resources: {requests: {memory: 1Gi}}}";
+    let pod = planned(own, ChildKind::StatefulSet).unwrap()["spec"]["template"]["spec"].take();
+    assert_eq!(pod["containers"][0]["resources"], json!({ "requests": { "memory": "1Gi" } }));
+    let expected = json!([{ "name": "net.ipv4.ip_unprivileged_port_start", "value": "80" }]);
+    assert_eq!(pod["securityContext"]["sysctls"], expected);
+    let platform = BuildSettings { fixed_user: false, ..BuildSettings::default() };
+    let desired = plan(&server("{}"), &References::default(), None, &platform).unwrap();
+    let set = desired.children.iter().find(|child| child.kind() == ChildKind::StatefulSet).unwrap();
+    let set = serde_json::to_value(set.object()).unwrap();
+    assert!(set["spec"]["template"]["spec"]["securityContext"].get("runAsUser").is_none(), "{set}");
+}
+
+#[test]
+fn the_digest_of_the_token_confirms_no_guess_without_its_key() {
+    let spec = "{hfTokenSecretRef: {name: hf, key: token}}";
+    let annotation = |key: &[u8]| {
+        let desired = plan(&server(spec), &references(spec, key), None, &BuildSettings::default()).unwrap();
+        let of = |kind: ChildKind| {
+            let child = desired.children.iter().find(|child| child.kind() == kind).unwrap();
+            serde_json::to_value(child.object()).unwrap()
+        };
+        assert_eq!(of(ChildKind::Secret)["metadata"]["name"], "bge-tei-digest");
+        let template = of(ChildKind::StatefulSet)["spec"]["template"]["metadata"].take();
+        template["annotations"]["toolhive.stacklok.com/secrets-digest"].clone()
+    };
+    assert!(annotation(b"one").is_string());
+    assert_ne!(annotation(b"one"), annotation(b"other"));
+    assert_eq!(planned("{}", ChildKind::Secret), None);
+}
+
+#[test]
 fn what_makes_no_sense_says_what_would() {
     for (spec, said) in [
         ("{args: [--model-id=x]}", "spec.args: `--model-id` is set already; set `spec.model` instead"),
@@ -131,7 +186,7 @@ fn what_makes_no_sense_says_what_would() {
             "spec.resourceOverrides.service.labels: `app.kubernetes.io/instance` belongs to the operator or to Kubernetes",
         ),
     ] {
-        let refusal = plan(&server(spec), &ReferencedSecrets::default(), None, &PodSchema::default())
+        let refusal = plan(&server(spec), &References::default(), None, &BuildSettings::default())
             .unwrap_err()
             .to_string();
         assert!(refusal.starts_with(said), "{refusal}");

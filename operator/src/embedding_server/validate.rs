@@ -2,16 +2,15 @@
 //! [`ValidEmbeddingServer`]. Pure.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{EnvVar, PersistentVolumeClaim, ResourceRequirements};
+use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, PersistentVolumeClaim, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
 use vmcp_crds::fields::resource_overrides::EmbeddingServerOverrides;
 use vmcp_crds::fields::workload::ImagePullPolicy;
 use vmcp_crds::{Block, EmbeddingServer, Invalid, Problem};
 
-use super::dereference::secret_references;
+use super::dereference::{References, secret_references};
 use super::names::child_name;
-use crate::references::ReferencedSecrets;
 use crate::workload::pod;
 
 /// The longest name in bytes: a label of a StatefulSet's pods holds `NAME-tei-` and a hash of ten characters,
@@ -27,6 +26,7 @@ pub(super) struct ValidEmbeddingServer {
     pub model: String,
     pub image: String,
     pub image_pull_policy: ImagePullPolicy,
+    pub image_pull_secrets: Vec<LocalObjectReference>,
     pub port: u16,
     pub replicas: i32,
     pub args: Vec<String>,
@@ -41,18 +41,19 @@ pub(super) struct ValidEmbeddingServer {
     pub overrides: EmbeddingServerOverrides,
     /// A digest of the values of Secrets; `None` without any.
     pub secrets: Option<String>,
+    /// The key of that digest.
+    pub digest_key: Option<Vec<u8>>,
 }
 
-/// Returns the valid server, or every problem of the resource. `secrets` holds all values that it refers to;
+/// Returns the valid server, or every problem of the resource. `found` holds all values that it refers to;
 /// `running` is the StatefulSet so far.
 pub(super) fn validate(
     server: &EmbeddingServer,
-    secrets: &ReferencedSecrets,
+    found: &References,
     running: Option<&StatefulSet>,
 ) -> Result<ValidEmbeddingServer, Invalid> {
     let spec = &server.spec;
     let name = server.metadata.name.clone().unwrap_or_default();
-    let uid = server.metadata.uid.clone().unwrap_or_default();
     let cache = spec.model_cache.clone().filter(|cache| cache.enabled);
     let mut problems = Vec::new();
     if name.len() > MAX_NAME_LENGTH
@@ -86,6 +87,7 @@ pub(super) fn validate(
         model: spec.model.clone(),
         image: spec.image.clone(),
         image_pull_policy: spec.image_pull_policy,
+        image_pull_secrets: spec.image_pull_secrets.clone(),
         port: spec.port,
         replicas: spec.replicas,
         args: spec.args.clone(),
@@ -95,7 +97,8 @@ pub(super) fn validate(
         resources: spec.resources.clone(),
         template: spec.pod_template_spec.clone(),
         overrides: spec.resource_overrides.clone(),
-        secrets: (!references.is_empty()).then(|| secrets.digest(&references, uid.as_bytes())),
+        secrets: found.digest_key.as_ref().map(|key| found.secrets.digest(&references, key)),
+        digest_key: found.digest_key.clone(),
         name,
     };
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }

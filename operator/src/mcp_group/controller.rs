@@ -9,6 +9,7 @@ use kube::runtime::controller::Action;
 use vmcp_crds::MCPGroup;
 
 use super::status;
+use crate::references::concerned;
 use crate::runtime::{CallError, Change, Context, Triggers, WatchedResource, report, run_controller};
 
 /// Reconciles MCPGroups until the process is to end.
@@ -26,12 +27,7 @@ fn groups_of_namespace<Member: WatchedResource>(
     change: &Change<Member>,
     context: &Context,
 ) -> Vec<(String, String)> {
-    if !change.substantial {
-        return Vec::new();
-    }
-    let namespace = change.object.namespace().unwrap_or_default();
-    let groups = context.resources.mcp_groups.list(&namespace);
-    groups.into_iter().map(|group| (namespace.clone(), group.name_any())).collect()
+    concerned(change, &context.resources.mcp_groups, |_, _| change.substantial)
 }
 
 async fn reconcile(group: Arc<MCPGroup>, context: Arc<Context>) -> Result<Action, CallError> {

@@ -9,6 +9,9 @@ use vmcp_crds::{MCPGroup, MCPGroupStatus, MCPRemoteProxy, MCPServer, MCPServerEn
 
 use crate::runtime::Conditions;
 
+/// Most members of a kind that the status names; the counts are those of all.
+const MAX_LISTED: usize = 1000;
+
 /// Computes the status. `servers`, `entries` and `proxies` are all of the namespace.
 pub(super) fn compute(
     group: &MCPGroup,
@@ -54,13 +57,19 @@ pub(super) fn compute(
         phase: Some(MCPGroupPhase::Ready),
         observed_generation: Some(generation),
         server_count: count(&servers),
-        servers,
+        servers: listed(servers),
         entry_count: count(&entries),
-        entries,
+        entries: listed(entries),
         remote_proxy_count: count(&proxies),
-        remote_proxies: proxies,
+        remote_proxies: listed(proxies),
         conditions: conditions.finish(),
     }
+}
+
+/// Returns the first names: a status has to fit into an object of 1.5 MiB.
+fn listed(mut names: Vec<String>) -> Vec<String> {
+    names.truncate(MAX_LISTED);
+    names
 }
 
 fn count(names: &[String]) -> i32 {
@@ -99,6 +108,9 @@ mod tests {
             (status.servers, status.server_count, status.entry_count),
             (vec!["time".to_owned()], 1, 0)
         );
+        let many: Vec<_> = (0..=MAX_LISTED).map(|_| Arc::clone(&servers[0])).collect();
+        let status = compute(&group, &many, &[], &[]);
+        assert_eq!((status.servers.len(), status.server_count), (MAX_LISTED, 1001));
         let empty = compute(&group, &[], &[], &[]);
         assert_eq!(empty.conditions[0].reason, "Empty");
     }

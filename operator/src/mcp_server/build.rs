@@ -18,7 +18,6 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
 use vmcp_crds::mcp_server::HostVolume;
 
@@ -29,7 +28,7 @@ use super::names::{WORKLOAD_NAME, metadata, secret_name};
 use super::network_policy::network_policy;
 use super::running_bridge::TEMPLATE_DIGEST;
 use super::validate::{ProgramStart, ValidMCPServer};
-use crate::runtime::{BuildSettings, Child, Desired, child_metadata, workload_labels};
+use crate::runtime::{BuildSettings, Child, Desired, child_metadata, hex_digest, workload_labels};
 use crate::workload::pod;
 use crate::workload::pod_template::{self, PodTemplateError};
 
@@ -87,10 +86,7 @@ pub(super) fn build(
 /// Returns the first 16 bytes of the SHA-256 of a pod template, in hex.
 fn digest(template: &Value) -> String {
     // A pod template always serializes.
-    let text = serde_json::to_vec(template).unwrap_or_default();
-    let mut digest = hex::encode(Sha256::digest(text));
-    digest.truncate(32);
-    digest
+    hex_digest(serde_json::to_vec(template).unwrap_or_default(), 32)
 }
 
 fn secret(server: &ValidMCPServer, references: &References) -> Secret {
@@ -155,7 +151,8 @@ fn template(
     guards: Option<String>,
     settings: &BuildSettings,
 ) -> PodTemplateSpec {
-    let base = pod::base(server.service_account.as_deref(), &server.image_pull_secrets);
+    let pull_secrets = settings.pull_secrets(&server.image_pull_secrets);
+    let base = pod::base(server.service_account.as_deref(), &pull_secrets);
     let user = settings.fixed_user.then_some(USER);
     let mut spec = PodSpec {
         security_context: Some(pod::non_root(base.security_context.unwrap_or_default(), user)),

@@ -1,6 +1,7 @@
 //! Reconciles an MCPServer: dereference -> validate -> build -> apply -> observe -> status.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -17,51 +18,25 @@ use super::dereference::{
     GuardReferences, References, dereference, has_bridge, secret_references, uses_auth_config,
 };
 use super::guards;
-use super::image_program::{ImageProgramState, ImagePrograms};
+use super::image_program::{ImageProgramState, ImagePrograms, follows_tag};
 use super::names::{WORKLOAD_NAME, child_name, config_map_name, secret_name};
 use super::permission_profile::config_map_of;
 use super::status::{self, ObservedMCPServer};
 use super::validate::validate;
-use crate::references::{self, DereferenceError};
+use crate::references;
 use crate::registry::FAILURE_TTL;
 use crate::runtime::{
-    ApplyError, BuildSettings, CallError, Change, ChildKind, Context, Desired, Failure, Retry, Triggers,
-    WatchedResource, report, run_controller, unchecked, unfollowed, workload_labels,
+    BuildSettings, Change, ChildKind, Context, Desired, Triggers, WatchedResource, report, run_controller,
+    unchecked, unfollowed, workload_labels,
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
 use crate::workload::health::{PodCounts, WorkloadState, resource_health};
 use crate::workload::spec_refusal::SpecRefusal;
-use crate::workload::{of_deployment, workload_of_pod};
+use crate::workload::{ReconcileError, of_deployment, workload_of_pod};
 
-/// Error of a reconcile.
-#[derive(Debug, thiserror::Error)]
-enum ReconcileError {
-    #[error(transparent)]
-    Dereference(#[from] DereferenceError),
-    #[error(transparent)]
-    Apply(#[from] ApplyError),
-    #[error(transparent)]
-    Call(#[from] CallError),
-}
-
-impl Failure for ReconcileError {
-    fn category(&self) -> &'static str {
-        match self {
-            Self::Dereference(error) => error.category(),
-            Self::Call(error) => error.category(),
-            Self::Apply(error) => error.category(),
-        }
-    }
-
-    fn retry(&self) -> Retry {
-        match self {
-            Self::Dereference(error) => error.retry(),
-            Self::Call(error) => error.retry(),
-            Self::Apply(error) => error.retry(),
-        }
-    }
-}
+/// The interval at which the registry is asked whether a tag moved.
+const TAG_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Reconciles MCPServers until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -82,7 +57,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         .on(&all.config_maps, |change, context| {
             servers(change, context, |server, name| {
                 config_map_of(server) == Some(name)
-                    || GuardReferences::from_stores(server, context).uses_config_map(name)
+                    || GuardReferences::from_stores(server, context).uses_config_map(server, name)
             })
         })
         .on(&all.oidc_configs, |change, context| {
@@ -100,7 +75,8 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
                 server.spec.telemetry_config_ref.as_ref().is_some_and(|reference| reference.name == name)
             })
         })
-        .on(&all.external_auth_configs, |change, context| servers(change, context, uses_auth_config));
+        .on(&all.external_auth_configs, |change, context| servers(change, context, uses_auth_config))
+        .on(&all.reference_grants, |change, context| servers(change, context, |_, _| true));
     let poller = AdminPoller::new();
     let (context, requeue, reports) = (context.clone(), triggers.requeue(), poller.clone());
     let programs = Arc::new(ImagePrograms::new(&context.settings, triggers.requeue()));
@@ -118,10 +94,7 @@ fn servers<K: WatchedResource>(
     context: &Context,
     concerned: impl Fn(&MCPServer, &str) -> bool,
 ) -> Vec<(String, String)> {
-    let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
-    let mut servers = context.resources.mcp_servers.list(&namespace);
-    servers.retain(|server| concerned(server, &name));
-    servers.iter().map(|server| (namespace.clone(), server.name_any())).collect()
+    references::concerned(change, &context.resources.mcp_servers, concerned)
 }
 
 async fn reconcile(
@@ -160,6 +133,7 @@ async fn reconcile(
         }
         // No watch tells of rotated keys of the cluster.
         _ if references.guards.takes_cluster_keys() => Action::requeue(context.settings.resync_interval),
+        _ if follows_tag(&server) => Action::requeue(TAG_INTERVAL),
         _ => Action::await_change(),
     };
     // The container of a bridge runs whatever its program does: only the bridge itself knows why nothing

@@ -3,6 +3,8 @@
 
 mod guard_references;
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use vmcp_crds::MCPServer;
@@ -14,7 +16,7 @@ use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
-use crate::references::{DereferenceError, ReferencedSecrets, group_exists};
+use crate::references::{DereferenceError, ReferencedSecrets, granted_namespaces, group_exists};
 use crate::runtime::{Context, GeneratedSecret};
 
 pub(super) use self::guard_references::{GuardReferences, uses_auth_config};
@@ -39,6 +41,8 @@ pub(super) struct References {
     pub image_program: ImageProgramState,
     /// The text of the permission profile.
     pub permission_profile: ProfileText,
+    /// The namespaces whose VirtualMCPServers may call the server, by a ReferenceGrant.
+    pub granted_namespaces: BTreeSet<String>,
 }
 
 /// Reads the references of the server, looks up the program of its image if it names no command, and
@@ -78,6 +82,7 @@ pub(super) async fn dereference(
         running_bridge,
         image_program,
         permission_profile,
+        granted_namespaces: granted_namespaces(context, server),
     })
 }
 

@@ -9,7 +9,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use sha2::{Digest as _, Sha256};
 use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, PolicyCheck, ReferencedObjects};
 use vmcp_crds::mcp_server::MCPServerTransport;
 use vmcp_crds::{GROUP, Invalid, MCPServer, Problem};
@@ -18,7 +17,7 @@ use super::dereference::References;
 use super::names::TUNNEL_PORT;
 use super::permission_profile::Egress;
 use crate::references::CaBundle;
-use crate::runtime::{BuildSettings, unchecked};
+use crate::runtime::{BuildSettings, PartsDigest, unchecked};
 use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
 use crate::workload::spec_refusal::SpecRefusal;
 
@@ -51,16 +50,13 @@ impl ValidGuards {
 
     /// Returns the digest, in hex. `key` keeps it from confirming a guess of a secret value.
     pub(super) fn digest(&self, key: &[u8]) -> String {
-        let mut hash = Sha256::new();
-        let parts = self.files.iter().flat_map(|(file, value)| [file.as_bytes(), value.as_slice()]);
-        for part in [key, self.text.as_bytes()].into_iter().chain(parts) {
-            // The length first, so that no two lists of parts have the same bytes.
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
+        let mut digest = PartsDigest::keyed(key);
+        digest.add(self.text.as_bytes());
+        for (file, value) in &self.files {
+            digest.add(file.as_bytes());
+            digest.add(value);
         }
-        let mut text = hex::encode(hash.finalize());
-        text.truncate(16);
-        text
+        digest.finish()
     }
 }
 
@@ -88,6 +84,7 @@ pub(super) fn validate(
     let known = ReferencedObjects {
         policies,
         authz: objects.authz.as_ref().map(|config| &config.spec),
+        authz_file: objects.authz_file.as_deref(),
         telemetry: objects.telemetry.as_ref().map(|config| &config.spec),
         oidc: objects.oidc.as_ref().map(|config| &config.spec),
         cluster_issuer: objects.cluster_issuer.known(),

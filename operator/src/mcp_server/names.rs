@@ -61,6 +61,6 @@ pub(crate) fn backend(server: &MCPServer, cluster_domain: &str) -> Backend {
         isolation: spec.isolation,
         protocol_era: spec.protocol_era,
         questions: spec.questions.unwrap_or(true),
-        enabled: true,
+        enabled: spec.enabled.unwrap_or(true),
     }
 }

@@ -15,6 +15,8 @@ use super::validate::ValidMCPServer;
 use crate::runtime::{BuildSettings, OPERATOR_NAME, workload_labels};
 use crate::workload::{GROUP_LABEL, group_label};
 
+/// The label of a namespace with its name, which the API server sets.
+const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 /// The port of the DNS.
 const DNS_PORT: u16 = 53;
 
@@ -57,7 +59,9 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
     };
     // Of a guarded server, no caller reaches its own port.
     let target = server.client_port();
-    let callers = std::iter::once(vmcp).chain(server.network_policy.ingress_from.iter().cloned());
+    let callers = std::iter::once(vmcp)
+        .chain(granted(server))
+        .chain(server.network_policy.ingress_from.iter().cloned());
     let mut ports = vec![port("TCP", target)];
     if !server.listens_beside_bridge() {
         // A tunnel leads to every port of the pod, also past the bridge.
@@ -66,7 +70,7 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
     let mut ingress = vec![NetworkPolicyIngressRule { from: Some(callers.collect()), ports: Some(ports) }];
     if server.has_bridge() {
         let namespace = settings.operator_namespace.as_ref().map(|name| LabelSelector {
-            match_labels: Some([("kubernetes.io/metadata.name".to_owned(), name.clone())].into()),
+            match_labels: Some([(NAMESPACE_LABEL.to_owned(), name.clone())].into()),
             match_expressions: None,
         });
         let operator = NetworkPolicyPeer {
@@ -83,6 +87,26 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
         });
     }
     ingress
+}
+
+/// Returns the VirtualMCPServers of namespaces that a ReferenceGrant names.
+fn granted(server: &ValidMCPServer) -> Option<NetworkPolicyPeer> {
+    let namespaces = &server.granted_namespaces;
+    (!namespaces.is_empty()).then(|| NetworkPolicyPeer {
+        namespace_selector: Some(LabelSelector {
+            match_labels: None,
+            match_expressions: Some(vec![LabelSelectorRequirement {
+                key: NAMESPACE_LABEL.to_owned(),
+                operator: "In".to_owned(),
+                values: Some(namespaces.iter().cloned().collect()),
+            }]),
+        }),
+        pod_selector: Some(LabelSelector {
+            match_labels: Some([("app.kubernetes.io/name".to_owned(), "vmcp".to_owned())].into()),
+            match_expressions: None,
+        }),
+        ip_block: None,
+    })
 }
 
 /// Returns the rules for outgoing connections; `None` if all are allowed. Where any is allowed, names can be
@@ -116,3 +140,6 @@ fn port(protocol: &str, number: u16) -> NetworkPolicyPort {
         ..NetworkPolicyPort::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -325,3 +325,9 @@ fn a_field_that_takes_a_right_is_refused_where_nothing_checks_authors() {
     let plain = plan(&server(STDIO), &references(ReferencedSecrets::default()), &settings);
     assert!(plain.is_ok(), "{plain:?}");
 }
+
+#[test]
+fn a_server_that_is_switched_off_runs_no_pod() {
+    let off = STDIO.replace("args:", "enabled: false, replicas: 3, args:");
+    assert_eq!(planned(&off, ReferencedSecrets::default()).0["spec"]["replicas"], 0);
+}

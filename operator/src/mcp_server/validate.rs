@@ -46,6 +46,8 @@ pub(super) struct ValidMCPServer {
     pub group: Option<String>,
     /// Peers that may connect to the pods.
     pub network_policy: MCPServerNetworkPolicy,
+    /// Other namespaces whose VirtualMCPServers may connect to the pods.
+    pub granted_namespaces: BTreeSet<String>,
     /// Outgoing connections that the pods may make.
     pub egress: Egress,
     pub template: Block,
@@ -132,10 +134,15 @@ pub(super) fn validate(
         port: spec.proxy_port,
         session_affinity: spec.session_affinity,
         isolation: spec.isolation,
-        replicas: spec.replicas.or(spec.backend_replicas),
+        replicas: if spec.enabled == Some(false) { Some(0) } else { spec.replicas.or(spec.backend_replicas) },
         service_account: spec.service_account.clone(),
         group: spec.group_ref.as_ref().map(|group| group.name.clone()),
         network_policy: spec.network_policy.clone().unwrap_or_default(),
+        // VirtualMCPServers of other namespaces ask no webhooks for the server.
+        granted_namespaces: match spec.webhook_config_ref {
+            Some(_) => BTreeSet::new(),
+            None => references.granted_namespaces.clone(),
+        },
         egress,
         template: spec.pod_template_spec.clone(),
         overrides: spec.resource_overrides.clone(),

@@ -132,3 +132,12 @@ fn certificates_reach_the_backend_and_a_missing_one_disables_it() {
     let (_, phase, condition) = with(&CaBundle::OfTheSystem, &json!({ "remoteUrl": "https://a.example" }));
     assert_eq!((phase, condition), (MCPServerEntryPhase::Valid, None));
 }
+
+#[test]
+fn an_entry_that_is_switched_off_is_valid_and_not_connected() {
+    let entry = entry(&json!({ "remoteUrl": "https://a.example/mcp", "enabled": false }));
+    let validated = validate(&entry, &ReferencedSecrets::default());
+    assert!(!validated.backend.enabled);
+    let status = status::compute(&entry, &validated, None);
+    assert_eq!(status.phase, Some(MCPServerEntryPhase::Valid));
+}

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use url::Url;
+use vmcp_config::addresses;
 use vmcp_crds::fields::pending;
 use vmcp_crds::lower::{Backend, HeaderValue};
 use vmcp_crds::mcp_server_entry::HeaderFromSecret;
 use vmcp_crds::{MCPServerEntry, Problem};
 
 use super::dereference::secret_references;
-use super::endpoint;
 use crate::references::{CaBundle, ReferencedSecrets};
 
 /// An entry as a backend, with everything that is wrong with it.
@@ -58,7 +58,7 @@ pub(crate) fn validate(
             isolation: spec.isolation,
             protocol_era: spec.protocol_era,
             questions: spec.questions.unwrap_or(true),
-            enabled: true,
+            enabled: spec.enabled.unwrap_or(true),
         },
         address_problems: Vec::new(),
         header_problems: Vec::new(),
@@ -69,7 +69,8 @@ pub(crate) fn validate(
             CaBundle::OfTheSystem | CaBundle::Found(_) => None,
         },
     };
-    validated.backend.enabled = validated.missing_secrets.is_none() && validated.unusable_ca_bundle.is_none();
+    validated.backend.enabled &=
+        validated.missing_secrets.is_none() && validated.unusable_ca_bundle.is_none();
     for (name, value) in &spec.header_forward.add_plaintext_headers {
         headers.insert(name.clone(), HeaderValue::Plain(value.clone()));
         values.insert(name.clone(), value.clone());
@@ -98,7 +99,7 @@ pub(crate) fn validate(
     }
     validated.backend.headers = headers;
     check_as_configuration(entry, &values, &mut validated);
-    if let Some(inside) = Url::parse(&spec.remote_url).ok().as_ref().and_then(endpoint::inside)
+    if let Some(inside) = Url::parse(&spec.remote_url).ok().as_ref().and_then(addresses::inside)
         && !spec.allow_private_endpoint
     {
         let remedy = "use a public address, or set `spec.allowPrivateEndpoint: true` if it is meant";

@@ -1,11 +1,13 @@
-//! Certificates of private authorities, in a ConfigMap that a `caBundleRef` names.
+//! ConfigMaps that resources refer to: certificates of private authorities, by a `caBundleRef`, and policies,
+//! by an `authzConfig`.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::fields::references::{CaBundleReference, ConfigMapKeyReference};
+use vmcp_crds::virtual_mcp_server::authz::PolicyFile;
 use vmcp_egress::ca_certificates;
 
+use super::concerned;
 use crate::runtime::{CallError, Change, Context, CustomResource, ResourceStore};
 
 /// The certificates that a `caBundleRef` leads to.
@@ -57,18 +59,27 @@ impl CaBundle {
     }
 }
 
+/// Reads the text of policies in a ConfigMap; `None` without a ConfigMap, the key or text.
+pub(crate) async fn policies_in_config_map(
+    context: &Context,
+    namespace: &str,
+    file: Option<PolicyFile>,
+) -> Result<Option<String>, CallError> {
+    let Some(PolicyFile { name, key }) = file else { return Ok(None) };
+    let data = context.config_map(namespace, &name).await?;
+    let value = data.as_ref().and_then(|data| data.get(&key));
+    Ok(value.and_then(|value| String::from_utf8(value.0.clone()).ok()))
+}
+
 /// Returns the resources (namespace, name) of a kind whose `caBundleRef` names a ConfigMap that changed.
 pub(crate) fn users_of_config_map<K: CustomResource>(
     change: &Change<PartialObjectMeta<ConfigMap>>,
     kind: &ResourceStore<K>,
     reference: fn(&K) -> Option<&CaBundleReference>,
 ) -> Vec<(String, String)> {
-    let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
-    let users = kind.list(&namespace).into_iter();
-    users
-        .filter(|user| reference(user).is_some_and(|bundle| bundle.config_map_ref.name == name))
-        .map(|user| (namespace.clone(), user.name_any()))
-        .collect()
+    concerned(change, kind, |user, name| {
+        reference(user).is_some_and(|bundle| bundle.config_map_ref.name == name)
+    })
 }
 
 /// Reads the certificates as `vmcp` will.

@@ -1,4 +1,4 @@
-//! [`DereferenceError`]: the error of step 1 of a reconcile.
+//! [`DereferenceError`]: the error of reading references, and of generating values that stand beside them.
 
 use crate::runtime::{CallError, Failure, Retry};
 

@@ -1,9 +1,9 @@
 //! Membership in an MCPGroup by `spec.groupRef`: which resources name a group, and the condition that says
 //! whether it exists.
 
-use kube::ResourceExt as _;
 use vmcp_crds::fields::references::LocalReference;
 
+use super::concerned;
 use crate::runtime::{Change, Conditions, Context, CustomResource, ResourceStore};
 
 /// Returns the resources (namespace, name) of a kind that name a group which came or went.
@@ -12,15 +12,9 @@ pub(crate) fn members_of<K: CustomResource>(
     kind: &ResourceStore<K>,
     group: fn(&K) -> Option<&LocalReference>,
 ) -> Vec<(String, String)> {
-    if !change.substantial {
-        return Vec::new();
-    }
-    let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
-    let members = kind.list(&namespace).into_iter();
-    members
-        .filter(|member| group(member).is_some_and(|group| group.name == name))
-        .map(|member| (namespace.clone(), member.name_any()))
-        .collect()
+    concerned(change, kind, |member, name| {
+        change.substantial && group(member).is_some_and(|group| group.name == name)
+    })
 }
 
 /// Returns true if the group exists, false if it does not, `None` if no group is named.

@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
-use sha2::{Digest as _, Sha256};
 use vmcp_crds::fields::references::SecretKeyReference;
 
-use crate::runtime::{CallError, Change, Context, CustomResource, ObjectData, ResourceStore};
+use super::concerned;
+use crate::runtime::{CallError, Change, Context, CustomResource, ObjectData, PartsDigest, ResourceStore};
 
 /// The data of the Secrets that a resource refers to, as far as they exist, by name.
 #[derive(Debug, Default, Clone)]
@@ -57,21 +56,13 @@ impl ReferencedSecrets {
     /// Returns a digest that changes with any of the values: the first 8 bytes of a SHA-256, in hex. `key` is
     /// secret: without a key, readers of pods could test guesses of a value against the digest.
     pub(crate) fn digest(&self, references: &[SecretKeyReference], key: &[u8]) -> String {
-        let mut hash = Sha256::new();
-        hash.update((key.len() as u64).to_le_bytes());
-        hash.update(key);
+        let mut digest = PartsDigest::keyed(key);
         for reference in references.iter().collect::<BTreeSet<_>>() {
-            for part in
-                [reference.name.as_bytes(), reference.key.as_bytes(), self.get(reference).unwrap_or_default()]
-            {
-                // The length first, so that no two lists of values have the same bytes.
-                hash.update((part.len() as u64).to_le_bytes());
-                hash.update(part);
-            }
+            digest.add(reference.name.as_bytes());
+            digest.add(reference.key.as_bytes());
+            digest.add(self.get(reference).unwrap_or_default());
         }
-        let mut text = hex::encode(hash.finalize());
-        text.truncate(16);
-        text
+        digest.finish()
     }
 
     /// Makes Secrets from (name, key, value).
@@ -92,10 +83,5 @@ pub(crate) fn users_of<K: CustomResource>(
     kind: &ResourceStore<K>,
     references: fn(&K) -> Vec<SecretKeyReference>,
 ) -> Vec<(String, String)> {
-    let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
-    let users = kind.list(&namespace).into_iter();
-    users
-        .filter(|user| references(user).iter().any(|reference| reference.name == name))
-        .map(|user| (namespace.clone(), user.name_any()))
-        .collect()
+    concerned(change, kind, |user, name| references(user).iter().any(|reference| reference.name == name))
 }

@@ -37,6 +37,14 @@ impl Trigger {
                     items.iter().any(|item| item.get(field).is_some_and(|value| !is_empty(value)))
                 })
             }),
+            Self::HasWord(list, words) => {
+                let items = given(list).and_then(Value::as_array)?;
+                items.iter().any(|item| words.iter().any(|word| item == word)).then_some(list)
+            }
+            Self::IsInItem(list, field, value) => {
+                let items = given(list).and_then(Value::as_array)?;
+                items.iter().any(|item| item.get(field).is_some_and(|found| found == value)).then_some(list)
+            }
             Self::Is(path, value) => given(path).is_some_and(|found| found == value).then_some(path),
             Self::Unless(path, value) => given(path).is_some_and(|found| found != value).then_some(path),
         }
@@ -85,6 +93,12 @@ mod tests {
                 let item = json!([{ "name": "a" }, { field: { "a": "b" } }]);
                 lists.iter().map(|list| with(list, item.clone())).collect()
             }
+            Trigger::HasWord(list, words) => {
+                words.iter().map(|word| with(list, json!(["other", word]))).collect()
+            }
+            Trigger::IsInItem(list, field, value) => {
+                vec![with(list, json!([{ field: "other" }, { field: value }]))]
+            }
             Trigger::Is(path, value) => vec![with(path, json!(value))],
             Trigger::Unless(path, value) => vec![with(path, json!(format!("not-{value}")))],
         }
@@ -116,6 +130,7 @@ mod tests {
             ("MCPServerEntry", json!({ "remoteUrl": "https://a.example/mcp", "headerForward": {} })),
             ("MCPExternalAuthConfig", json!({ "type": "unauthenticated" })),
             ("MCPGroup", json!({})),
+            ("ReferenceGrant", json!({ "from": [{ "kind": "HTTPRoute", "namespace": "web" }] })),
             (
                 "MCPWebhookConfig",
                 json!({ "post": [{ "name": "a", "url": "https://a/", "tlsConfig": null }] }),

@@ -26,9 +26,42 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// Most bytes of a key set; a cluster has a few keys of 500 bytes.
 const MAX_KEYS_BYTES: usize = 256 << 10;
 
-/// The last answer, with its time.
+/// Time for which a failure counts: every reconcile of every server that takes such tokens would ask again.
+const FAILURE_FRESH: Duration = Duration::from_secs(10);
+
+/// The last answer and the last failure, each with its time.
 #[derive(Default)]
-pub(super) struct ClusterIssuerCache(Mutex<Option<(Instant, Arc<ClusterIssuer>)>>);
+pub(super) struct ClusterIssuerCache(Mutex<LastAnswers>);
+
+#[derive(Default, Clone)]
+struct LastAnswers {
+    known: Option<(Instant, Arc<ClusterIssuer>)>,
+    failed: Option<(Instant, String)>,
+}
+
+impl LastAnswers {
+    /// Returns the state without a new question, if the answers are fresh enough.
+    fn fresh(&self, now: Instant) -> Option<ClusterIssuerState> {
+        let known = self.known.as_ref();
+        if let Some((_, known)) = known.filter(|(at, _)| now.duration_since(*at) < FRESH) {
+            return Some(ClusterIssuerState::Known(Arc::clone(known)));
+        }
+        let failed = self.failed.as_ref();
+        let (_, reason) = failed.filter(|(at, _)| now.duration_since(*at) < FAILURE_FRESH)?;
+        Some(self.after_failure(reason))
+    }
+
+    /// Returns the state after a failure: the last answer counts.
+    fn after_failure(&self, reason: &str) -> ClusterIssuerState {
+        if let Some((_, known)) = &self.known {
+            return ClusterIssuerState::Known(Arc::clone(known));
+        }
+        ClusterIssuerState::Unknown(format!(
+            "the API server tells no keys of ServiceAccount tokens: {reason}; bind the ClusterRole \
+             system:service-account-issuer-discovery to the operator, or set `useClusterAuth: false` with the issuer's own URL"
+        ))
+    }
+}
 
 /// Issuer and keys, for a resource that may ask for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,29 +108,25 @@ impl ClusterIssuerCache {
     /// it, a failure would look like a mistake of the resource.
     pub(super) async fn state(&self, client: &Client) -> ClusterIssuerState {
         let last = self.0.lock().clone();
-        if let Some((_, known)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            return ClusterIssuerState::Known(Arc::clone(known));
+        if let Some(state) = last.fresh(Instant::now()) {
+            return state;
         }
         match read(client).await {
             Ok(issuer) => {
                 // Equal values share one allocation: every reconcile compares them.
-                let issuer = match last {
+                let issuer = match last.known {
                     Some((_, known)) if *known == issuer => known,
                     _ => Arc::new(issuer),
                 };
-                *self.0.lock() = Some((Instant::now(), Arc::clone(&issuer)));
+                let known = Some((Instant::now(), Arc::clone(&issuer)));
+                *self.0.lock() = LastAnswers { known, failed: None };
                 ClusterIssuerState::Known(issuer)
             }
             Err(reason) => {
                 tracing::warn!(reason, "the API server tells no keys of ServiceAccount tokens");
-                let unknown = || {
-                    ClusterIssuerState::Unknown(format!(
-                        "the API server tells no keys of ServiceAccount tokens: {reason}; bind the ClusterRole \
-                         system:service-account-issuer-discovery to the operator, or set `useClusterAuth: false` with the \
-                         issuer's own URL"
-                    ))
-                };
-                last.map_or_else(unknown, |(_, known)| ClusterIssuerState::Known(known))
+                let state = last.after_failure(&reason);
+                self.0.lock().failed = Some((Instant::now(), reason));
+                state
             }
         }
     }
@@ -133,6 +162,22 @@ fn parse(metadata: &str, keys: String) -> Result<ClusterIssuer, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_remembered_for_a_moment_and_the_last_answer_counts() {
+        let now = Instant::now();
+        let issuer = Arc::new(ClusterIssuer { issuer: "https://a".to_owned(), keys: "{}".to_owned() });
+        let mut answers = LastAnswers::default();
+        assert_eq!(answers.fresh(now), None);
+        answers.failed = Some((now, "forbidden".to_owned()));
+        let fault = answers.fresh(now).and_then(|state| state.fault().map(str::to_owned)).unwrap();
+        assert!(fault.contains("forbidden") && fault.contains("issuer-discovery"), "{fault}");
+        assert_eq!(answers.fresh(now + FAILURE_FRESH), None, "asked again");
+        answers.known = Some((now, Arc::clone(&issuer)));
+        assert_eq!(answers.fresh(now), Some(ClusterIssuerState::Known(Arc::clone(&issuer))));
+        answers.failed = Some((now + FRESH, "forbidden".to_owned()));
+        assert_eq!(answers.fresh(now + FRESH), Some(ClusterIssuerState::Known(issuer)));
+    }
 
     #[test]
     fn documents_of_other_forms_are_no_keys() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{LocalObjectReference, Pod};
 use kube::api::ApiResource;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, Resource, ResourceExt as _};
@@ -21,8 +21,8 @@ use super::metrics::Metrics;
 use super::pod_schema::PodSchema;
 use super::policy_checker::PolicyChecker;
 use super::watch::{
-    ChildKind, ChildrenStore, FirstLists, History, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope,
-    ValueCache, WatchEnvironment,
+    ChildKind, ChildrenStore, Clients, FirstLists, History, NormalizedFields, OPERATOR_NAME, ResourceStores,
+    Scope, ValueCache, WatchEnvironment,
 };
 
 /// The kind and name of a role of RBAC, as in `ClusterRole/NAME`.
@@ -32,6 +32,13 @@ pub struct RoleName {
     pub kind: String,
     /// Name of the role.
     pub name: String,
+}
+
+impl RoleName {
+    /// Returns the role beside this one that has the rights about programs.
+    pub(crate) fn for_programs(&self) -> Self {
+        Self { kind: self.kind.clone(), name: format!("{}-programs", self.name) }
+    }
 }
 
 impl FromStr for RoleName {
@@ -65,6 +72,9 @@ pub struct BuildSettings {
     pub service_monitors: bool,
     /// The role that servers get whose scripts run as Jobs; `None`: none may.
     pub script_jobs_role: Option<RoleName>,
+    /// The role that servers get whose clients may add servers; `None`: none may. The role of the same name
+    /// with `-programs` at its end is for programs.
+    pub server_admin_role: Option<RoleName>,
     /// True if an admission policy checks the rights of authors, or authors are trusted.
     pub authors_checked: bool,
     /// True if pods run as a user that the operator names; false where the platform names one (OpenShift).
@@ -75,6 +85,8 @@ pub struct BuildSettings {
     pub look_up_images: bool,
     /// Registries that are asked over plain HTTP.
     pub plain_http_registries: Vec<String>,
+    /// Secrets that every pod is pulled with besides its own, by name, in the namespace of the pod.
+    pub pod_image_pull_secrets: Vec<String>,
     /// The interval at which a resource is looked at again of which nothing changed.
     pub resync_interval: Duration,
     /// The rules by which `spec.podTemplateSpec` is merged; no option, but read from the API server at start.
@@ -87,9 +99,26 @@ impl BuildSettings {
         match kind {
             ChildKind::HTTPRoute => self.http_routes,
             ChildKind::ServiceMonitor => self.service_monitors,
-            ChildKind::RoleBinding => self.script_jobs_role.is_some(),
+            ChildKind::RoleBinding => self.script_jobs_role.is_some() || self.server_admin_role.is_some(),
             _ => true,
         }
+    }
+
+    /// Returns the Secrets that a pod is pulled with: its own, and those of every pod.
+    pub(crate) fn pull_secrets(&self, own: &[LocalObjectReference]) -> Vec<LocalObjectReference> {
+        let mut secrets = own.to_vec();
+        for name in &self.pod_image_pull_secrets {
+            if secrets.iter().all(|secret| secret.name != *name) {
+                secrets.push(LocalObjectReference { name: name.clone() });
+            }
+        }
+        secrets
+    }
+
+    /// Returns true if objects of the kind are watched. Routes and monitors are, also while they are switched
+    /// off: the operator deletes its earlier objects.
+    fn watches(&self, kind: ChildKind) -> bool {
+        self.enables(kind) || matches!(kind, ChildKind::HTTPRoute | ChildKind::ServiceMonitor)
     }
 }
 
@@ -103,11 +132,13 @@ impl Default for BuildSettings {
             http_routes: false,
             service_monitors: false,
             script_jobs_role: None,
+            server_admin_role: None,
             authors_checked: true,
             fixed_user: true,
             operator_namespace: None,
             look_up_images: true,
             plain_http_registries: Vec::new(),
+            pod_image_pull_secrets: Vec::new(),
             resync_interval: Duration::from_mins(5),
             pod_schema: Arc::default(),
         }
@@ -132,6 +163,7 @@ pub struct Context {
     pub(crate) policies: PolicyChecker,
     /// Cancelled when the process is to end.
     pub shutdown: CancellationToken,
+    clients: Clients,
     pub(super) scope: Scope,
     pub(super) first_lists: FirstLists,
     history: History,
@@ -146,7 +178,7 @@ impl Context {
     /// Makes a context with empty stores: make the controllers' [`Triggers`](super::Triggers) next, then run
     /// [`Context::watch`].
     pub fn new(
-        client: Client,
+        clients: Clients,
         settings: BuildSettings,
         scope: Scope,
         metrics: Arc<Metrics>,
@@ -154,10 +186,12 @@ impl Context {
         identity: &str,
         shutdown: CancellationToken,
     ) -> Arc<Self> {
+        let client = clients.for_calls().clone();
         let reporter = Reporter { controller: OPERATOR_NAME.into(), instance: Some(identity.to_owned()) };
         let resources = ResourceStores::default();
         let (children, disabled): (Vec<_>, Vec<_>) =
             ChildKind::ALL.into_iter().partition(|kind| settings.enables(*kind));
+        // A kind that is switched off holds nothing up: its objects go whenever they are listed.
         let first_lists = FirstLists::awaiting(scope.parts().iter().flat_map(|part| {
             let children = children.iter().map(|kind| ChildrenStore::watch_name(*kind, part.clone()));
             resources.watch_names(part.as_deref()).chain(children).collect::<Vec<_>>()
@@ -165,6 +199,7 @@ impl Context {
         Arc::new(Self {
             recorder: Recorder::new(client.clone(), reporter),
             client,
+            clients,
             settings,
             resources,
             children: ChildrenStore::without(disabled),
@@ -186,7 +221,7 @@ impl Context {
     /// were made.
     pub async fn watch(&self) {
         let environment = WatchEnvironment {
-            client: &self.client,
+            clients: &self.clients,
             scope: &self.scope,
             api_group: self.settings.api_group,
             metrics: &self.metrics,
@@ -196,7 +231,7 @@ impl Context {
         let watches = FuturesUnordered::new();
         watches.push(self.resources.watch(&environment).boxed());
         for part in self.scope.parts() {
-            for kind in ChildKind::ALL.into_iter().filter(|kind| self.settings.enables(*kind)) {
+            for kind in ChildKind::ALL.into_iter().filter(|kind| self.settings.watches(*kind)) {
                 watches.push(self.children.watch(&environment, kind, part.clone()).boxed());
             }
         }
@@ -224,11 +259,42 @@ impl Context {
         if is_needed { self.cluster_issuer.state(&self.client).await } else { ClusterIssuerState::NotNeeded }
     }
 
+    /// Returns true if objects of this namespace are watched.
+    pub(crate) fn watches(&self, namespace: &str) -> bool {
+        self.scope.contains(namespace)
+    }
+
     /// Returns the pods of a workload: those of its namespace that carry all its labels.
     pub fn pods(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Vec<Arc<Pod>> {
         let mut pods = self.resources.pods.list(namespace);
         pods.retain(|pod| labels.iter().all(|(key, value)| pod.labels().get(key) == Some(value)));
         pods
+    }
+
+    /// Returns the kind and phase of every resource that runs pods.
+    pub(crate) fn phases(&self) -> Vec<(&'static str, String)> {
+        let all = &self.resources;
+        let mut phases = Vec::new();
+        let mut add = |kind: &'static str, phase: Option<String>| {
+            phases.push((kind, phase.unwrap_or_else(|| "Pending".to_owned())));
+        };
+        for server in all.virtual_mcp_servers.select(|_| true) {
+            let phase = server.status.as_ref().and_then(|status| status.phase);
+            add("VirtualMCPServer", phase.map(|phase| format!("{phase:?}")));
+        }
+        for server in all.mcp_servers.select(|_| true) {
+            let phase = server.status.as_ref().and_then(|status| status.phase);
+            add("MCPServer", phase.map(|phase| format!("{phase:?}")));
+        }
+        for server in all.embedding_servers.select(|_| true) {
+            let phase = server.status.as_ref().and_then(|status| status.phase);
+            add("EmbeddingServer", phase.map(|phase| format!("{phase:?}")));
+        }
+        for registry in all.mcp_registries.select(|_| true) {
+            let phase = registry.status.as_ref().and_then(|status| status.phase);
+            add("MCPRegistry", phase.map(|phase| format!("{phase:?}")));
+        }
+        phases
     }
 
     /// Returns the group, version and plural under which the API server serves a type to this context.

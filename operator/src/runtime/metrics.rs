@@ -30,6 +30,12 @@ struct KindAndVerb {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindAndPhase {
+    kind: &'static str,
+    phase: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByKind {
     kind: &'static str,
 }
@@ -47,6 +53,7 @@ pub struct Metrics {
     writes: Family<KindAndVerb, Counter>,
     watch_failures: Family<ByKind, Counter>,
     polls: Family<ByOutcome, Counter>,
+    resources: Family<KindAndPhase, Gauge>,
     leader: Gauge,
     registry: Registry,
 }
@@ -63,6 +70,7 @@ impl Default for Metrics {
             writes: Family::default(),
             watch_failures: Family::default(),
             polls: Family::default(),
+            resources: Family::default(),
             leader: Gauge::default(),
             registry: Registry::default(),
         };
@@ -83,6 +91,11 @@ impl Default for Metrics {
             "status_polls",
             "Polls of /admin/status of pods, by outcome",
             metrics.polls.clone(),
+        );
+        registry.register(
+            "resources",
+            "Resources that run pods, by kind and phase; in the replica that leads",
+            metrics.resources.clone(),
         );
         registry.register("leader", "1 while this replica holds the lease", metrics.leader.clone());
         Self { registry, ..metrics }
@@ -116,8 +129,16 @@ impl Metrics {
         self.polls.get_or_create(&ByOutcome { outcome }).inc();
     }
 
+    /// Replaces the numbers of resources by the kind and phase of each.
+    pub(crate) fn count_resources(&self, phases: impl IntoIterator<Item = (&'static str, String)>) {
+        self.resources.clear();
+        for (kind, phase) in phases {
+            self.resources.get_or_create(&KindAndPhase { kind, phase }).inc();
+        }
+    }
+
     /// Records whether this replica leads.
-    pub(super) fn leads(&self, leads: bool) {
+    pub(crate) fn leads(&self, leads: bool) {
         self.leader.set(leads.into());
     }
 
@@ -143,6 +164,11 @@ mod tests {
         metrics.wrote("Deployment", "apply");
         metrics.watch_failed("Secret");
         metrics.polled("ok");
+        let phases = ["Ready", "Failed", "Ready"].map(|phase| ("MCPServer", phase.to_owned()));
+        metrics.count_resources(phases.clone());
+        metrics.count_resources(phases);
+        let count = r#"vmcp_operator_resources{kind="MCPServer",phase="Ready"} 2"#;
+        assert!(metrics.text().contains(count), "{}", metrics.text());
         metrics.leads(true);
         let page = format!(
             "# Metrics of the operator\n\nGenerated from the registry; do not edit: `make schema` writes it. Served at \

@@ -20,7 +20,6 @@ mod stored_child;
 mod value_cache;
 mod watch_error;
 
-use kube::Client;
 use vmcp_crds::ApiGroup;
 
 use super::metrics::Metrics;
@@ -35,14 +34,14 @@ pub(crate) use self::labels::{
 pub(crate) use self::normalized_fields::NormalizedFields;
 pub use self::parsed::{CustomResource, Parsed, WatchedResource, kind_of};
 pub use self::resource_store::{Change, ResourceStore};
-pub use self::resource_stores::ResourceStores;
-pub use self::scope::Scope;
+pub use self::resource_stores::{GrantFrom, GrantTo, ReferenceGrant, ReferenceGrantSpec, ResourceStores};
+pub use self::scope::{Clients, Scope};
 pub(crate) use self::value_cache::{ObjectData, ValueCache};
 
 /// The connections of a watch: where it reads, how much of the cluster, and where interruptions are counted.
 pub(crate) struct WatchEnvironment<'a> {
     /// The API server.
-    pub(crate) client: &'a Client,
+    pub(crate) clients: &'a Clients,
     /// The namespaces that are watched.
     pub(crate) scope: &'a Scope,
     /// The group in which the operator's own kinds are watched.

@@ -42,17 +42,25 @@ pub(super) fn build(
     }
     desired.children.push(Child::from_object(&objects::client_service(server)));
     desired.children.push(Child::from_object(&objects::peers_service(server)));
+    desired.children.extend(objects::console_service(server).as_ref().map(Child::from_object));
     if let Some(managed) = objects::managed_embedding_server(server) {
         desired.children.push(Child::from_object(&managed));
     }
     match (mounted, &plan.template) {
         (Some((mounted, Some(grace))), Ok(())) => {
             let start_settings = start_settings::digest(mounted, &references.generated.session_key);
-            desired.children.push(objects::deployment(server, grace, start_settings, settings));
+            desired.children.push(objects::deployment(
+                server,
+                grace,
+                start_settings,
+                references.replicas,
+                settings,
+            ));
         }
         _ => desired.keep.push((ChildKind::Deployment, server.name.clone())),
     }
     desired.children.extend(objects::optional(server));
     desired.children.extend(objects::script_right(server, settings));
+    desired.children.extend(objects::rights_to_add_servers(server, settings));
     desired
 }

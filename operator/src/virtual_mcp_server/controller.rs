@@ -16,8 +16,8 @@ use vmcp_crds::virtual_mcp_server::authz;
 
 use super::build::build;
 use super::dereference::{
-    References, composite_tool_refs_of, dereference, embedding_server_of, group_of, oidc_config_of,
-    refers_to_config_map, refers_to_secret,
+    References, composite_tool_refs_of, dereference, embedding_server_of, group_elsewhere, group_of,
+    oidc_config_of, refers_to_config_map, refers_to_namespace, refers_to_secret,
 };
 use super::exposure_order::{ConfigurationWrites, CurrentExposure, ExposureOrder, Uptake, order, uptake};
 use super::kubelet_nudge::nudge;
@@ -27,46 +27,31 @@ use super::observe::trusted_tools::{KeptTrust, approval_annotation, join, quaran
 use super::observe::{ObservedPod, Polls, hasten, observe};
 use super::status::ObservedVirtualMCPServer;
 use super::validate::{Plan, validate};
-use crate::references::DereferenceError;
+use crate::references;
 use crate::runtime::{
-    Applied, ApplyError, CallError, Change, ChildKind, Context, Failure, Retry, Triggers, WatchedResource,
-    report, run_controller,
+    Applied, Change, ChildKind, Context, Failure, Retry, Triggers, WatchedResource, report, run_controller,
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
 use crate::workload::health::PodCounts;
-use crate::workload::{of_deployment, workload_of_pod};
+use crate::workload::{ReconcileError, of_deployment, workload_of_pod};
 
-/// Error of a reconcile.
+/// Error of a reconcile. Children that wait for a person stand in the status.
 #[derive(Debug, thiserror::Error)]
-enum ReconcileError {
-    #[error(transparent)]
-    Dereference(#[from] DereferenceError),
-    #[error(transparent)]
-    Apply(#[from] ApplyError),
-    #[error(transparent)]
-    Call(#[from] CallError),
-}
+#[error(transparent)]
+struct VirtualReconcileError(ReconcileError);
 
-impl Failure for ReconcileError {
+impl Failure for VirtualReconcileError {
     fn category(&self) -> &'static str {
-        match self {
-            Self::Dereference(error) => error.category(),
-            Self::Call(error) => error.category(),
-            Self::Apply(error) => error.category(),
-        }
+        self.0.category()
     }
 
     fn retry(&self) -> Retry {
-        match self {
-            Self::Dereference(error) => error.retry(),
-            Self::Call(error) => error.retry(),
-            Self::Apply(error) => error.retry(),
-        }
+        self.0.retry()
     }
 
     fn is_in_status(&self) -> bool {
-        matches!(self, Self::Apply(apply) if apply.needs_person())
+        matches!(&self.0, ReconcileError::Apply(apply) if apply.needs_person())
     }
 }
 
@@ -78,7 +63,10 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         last_good: LastGood::default(),
         writes: ConfigurationWrites::default(),
     });
-    let reconcile = move |server, context| reconcile(server, context, memory.clone());
+    let reconcile = move |server, context| {
+        let done = reconcile(server, context, memory.clone());
+        async move { done.await.map_err(VirtualReconcileError) }
+    };
     let triggers = triggers(context);
     let (context, requeue) = (context.clone(), triggers.requeue());
     async move {
@@ -97,6 +85,12 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
         .on(&all.mcp_groups, |change, context| {
             servers(change, context, |server, name| group_of(server) == Some(name))
         })
+        .on(&all.mcp_groups, servers_elsewhere)
+        .on(&all.reference_grants, servers_elsewhere)
+        .on(&all.mcp_servers, servers_elsewhere)
+        .on(&all.mcp_server_entries, servers_elsewhere)
+        .on(&all.mcp_remote_proxies, servers_elsewhere)
+        .on(&all.tool_configs, servers_elsewhere)
         .on(&all.mcp_servers, |change, context| {
             // The group of a malformed backend cannot be read.
             let backend = change.object.well_formed();
@@ -155,6 +149,9 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
 /// Returns true if the server has this backend, or had it when its status was written: a backend that left
 /// the group names it no more.
 fn has_backend(server: &VirtualMCPServer, name: &str, group: Option<&LocalReference>) -> bool {
+    if group_elsewhere(server).is_some() {
+        return false;
+    }
     // A server without a group has all backends of the namespace.
     let Some(own) = group_of(server) else { return true };
     let discovered = server.status.iter().flat_map(|status| &status.discovered_backends);
@@ -172,11 +169,18 @@ fn servers<K: WatchedResource>(
     context: &Context,
     concerned: impl Fn(&VirtualMCPServer, &str) -> bool,
 ) -> Vec<(String, String)> {
+    references::concerned(change, &context.resources.virtual_mcp_servers, concerned)
+}
+
+/// Returns the servers of other namespaces that refer to the namespace of the changed object.
+fn servers_elsewhere<K: WatchedResource>(change: &Change<K>, context: &Context) -> Vec<(String, String)> {
+    if !change.substantial {
+        return Vec::new();
+    }
     let namespace = change.object.namespace().unwrap_or_default();
-    let name = change.object.name_any();
-    let mut servers = context.resources.virtual_mcp_servers.list(&namespace);
-    servers.retain(|server| concerned(server, &name));
-    servers.iter().map(|server| (namespace.clone(), server.name_any())).collect()
+    let refers = |server: &VirtualMCPServer| refers_to_namespace(server, &namespace);
+    let servers = context.resources.virtual_mcp_servers.select(refers).into_iter();
+    servers.map(|server| (server.namespace().unwrap_or_default(), server.name_any())).collect()
 }
 
 /// The state that lives from one reconcile to the next.

@@ -1,6 +1,9 @@
 //! Step 1 of a reconcile, dereference: everything that the resource refers to: members of its group, Secrets,
 //! telemetry settings, the embedding server, and the configuration that is mounted so far.
 
+mod cross_namespace;
+mod membership;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -10,30 +13,40 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use vmcp_crds::fields::references::{CaBundleReference, LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, TRUSTED_TOOLS, WebhookScope};
-use vmcp_crds::virtual_mcp_server::{AuthServerConfig, IncomingAuth, authz};
+use vmcp_crds::virtual_mcp_server::{AuthServerConfig, BackendAuthType, Console, IncomingAuth, authz};
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
     MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig, VirtualMCPCompositeToolDefinition, VirtualMCPServer,
 };
 
+pub(super) use self::cross_namespace::{
+    BackendResource, CrossNamespaceBackends, GrantedBackend, group_elsewhere, refers_to_namespace,
+};
+pub(super) use self::membership::group_of;
+use self::membership::is_member;
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
+use super::objects::LiveReplicas;
 use crate::mcp_server_entry;
-use crate::references::{CaBundle, DereferenceError, ReferencedSecrets};
+use crate::references::{CaBundle, DereferenceError, ReferencedSecrets, policies_in_config_map};
 use crate::runtime::{ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
 use crate::shared_settings::mcp_oidc_config;
 
 /// Everything that [`validate`](super::validate) reads besides the resource itself.
 #[derive(Debug, Default)]
 pub(super) struct References {
-    /// True if the named MCPGroup exists, or none is named.
+    /// True if the named MCPGroup exists, or none is named. False for one of another namespace without a grant.
     pub group_exists: bool,
     /// The MCPServers of the group, by name.
     pub servers: Vec<Arc<MCPServer>>,
     /// The MCPServerEntries of the group, by name, and after them its MCPRemoteProxies, as entries.
     pub entries: Vec<Arc<MCPServerEntry>>,
+    /// The backends of other namespaces.
+    pub cross_namespace: CrossNamespaceBackends,
     /// The named MCPAuthzConfig, if it exists.
     pub authz: Option<Arc<MCPAuthzConfig>>,
+    /// The text of the ConfigMap with its policies.
+    pub authz_file: Option<String>,
     /// The MCPExternalAuthConfigs of the namespace, by name.
     pub auth_configs: BTreeMap<String, Arc<MCPExternalAuthConfig>>,
     /// The MCPToolConfigs that backends use, by name.
@@ -60,6 +73,8 @@ pub(super) struct References {
     pub secrets: ReferencedSecrets,
     /// The values that the operator generated.
     pub generated: GeneratedValues,
+    /// The numbers of pods of the stored Deployment.
+    pub replicas: LiveReplicas,
     /// The last good configuration, if there is one.
     pub mounted: Option<MountedConfiguration>,
     /// Resources in that configuration that are malformed now, by kind and name.
@@ -89,6 +104,8 @@ pub(super) async fn dereference(
     let namespace = server.namespace().unwrap_or_default();
     references.secrets =
         ReferencedSecrets::read(context, &namespace, &secrets_of(server, &references)).await?;
+    let file = authz::policy_file(&server.spec.incoming_auth);
+    references.authz_file = policies_in_config_map(context, &namespace, file).await?;
     if let Some(config) = &references.oidc {
         let reference = mcp_oidc_config::ca_bundle_of(config);
         let path = mcp_oidc_config::CA_BUNDLE_PATH;
@@ -106,6 +123,7 @@ pub(super) async fn dereference(
         references.entry_ca_bundles.entry(entry.name_any()).or_insert(bundle);
     }
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
+    references.replicas = LiveReplicas::read(context, &uid, &name);
     let map = context.children.typed::<ConfigMap>(&uid, &names::config_map(&name));
     let secret = context.child(server, &names::secret(&name)).await?;
     // Remembered while the configuration is refused; else the ConfigMap and the Secret hold the last good
@@ -118,6 +136,9 @@ pub(super) async fn dereference(
     references.malformed =
         text.as_ref().map(|text| malformed_members(server, context, text)).unwrap_or_default();
     references.mounted = remembered.or_else(|| Some(MountedConfiguration::new(text?, secret.as_ref()?)));
+    if let Some(mounted) = &mut references.mounted {
+        references.cross_namespace.withdraw(mounted);
+    }
     let trusted = secret.as_ref().and_then(|secret| secret.data.as_ref()?.get(TRUSTED_TOOLS));
     let trusted_tools = trusted.map(|ByteString(text)| text.clone());
     let mut kept = GeneratedSecret::from_secret(secret);
@@ -138,8 +159,8 @@ pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, sec
     secrets_of(server, &from_stores(server, context)).iter().any(|reference| reference.name == secret)
 }
 
-/// Returns true if the decision point or the MCPOIDCConfig of the server, or an entry of its group, refers
-/// to this ConfigMap.
+/// Returns true if the policies, the decision point or the MCPOIDCConfig of the server, or an entry of its
+/// group, refers to this ConfigMap.
 pub(super) fn refers_to_config_map(server: &VirtualMCPServer, context: &Context, map: &str) -> bool {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let config = oidc_config_of(server).and_then(|name| context.resources.oidc_configs.get(namespace, name));
@@ -148,6 +169,7 @@ pub(super) fn refers_to_config_map(server: &VirtualMCPServer, context: &Context,
     let of_entries = entries.iter().filter_map(|entry| entry.spec.ca_bundle_ref.clone());
     let of_point = decision_point_bundle(server);
     of_entries.chain(of_clients).chain(of_point).any(|bundle| bundle.config_map_ref.name == map)
+        || authz::policy_file(&server.spec.incoming_auth).is_some_and(|file| file.name == map)
 }
 
 /// Returns the references that the stores have: all but Secrets and the mounted configuration.
@@ -155,12 +177,16 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
     let namespace = server.namespace().unwrap_or_default();
     let all = &context.resources;
     let group = group_of(server);
-    let member = |of: Option<&LocalReference>, labels: &BTreeMap<String, String>| {
-        // Without a group, all backends of the namespace belong.
-        (group.is_none() || group == of.map(|group| group.name.as_str())) && selected(server, labels)
+    let cross_namespace = CrossNamespaceBackends::from_stores(server, context);
+    let group_exists = match group_elsewhere(server) {
+        Some((group, of_group)) => {
+            !cross_namespace.is_group_refused && all.mcp_groups.exists(of_group, group)
+        }
+        None => group.is_none_or(|group| all.mcp_groups.exists(&namespace, group)),
     };
     let mut references = References {
-        group_exists: group.is_none_or(|group| all.mcp_groups.exists(&namespace, group)),
+        group_exists,
+        cross_namespace,
         servers: all.mcp_servers.list(&namespace),
         entries: entries_of(all, &namespace),
         authz: authz::reference(&server.spec.incoming_auth)
@@ -183,8 +209,16 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
             .collect(),
         ..References::default()
     };
-    references.servers.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
-    references.entries.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
+    references.servers.retain(|backend| {
+        let (group, server_of) = (backend.spec.group_ref.as_ref(), backend.spec.vmcp_ref.as_ref());
+        is_member(server, group, server_of, backend.labels())
+    });
+    references.entries.retain(|backend| {
+        let (group, server_of) = (backend.spec.group_ref.as_ref(), backend.spec.vmcp_ref.as_ref());
+        is_member(server, group, server_of, backend.labels())
+    });
+    let inline = server.spec.backends.iter();
+    references.entries.extend(inline.map(|backend| Arc::new(backend.as_entry(&namespace))));
     let used: BTreeSet<String> = auth_configs_of(server, &references).into_values().collect();
     references.auth_configs.retain(|name, _| used.contains(name));
     let used: BTreeSet<String> = tool_configs_of(server, &references).into_values().collect();
@@ -211,7 +245,9 @@ fn entries_of(all: &ResourceStores, namespace: &str) -> Vec<Arc<MCPServerEntry>>
     entries
 }
 
-/// Returns the name of the MCPExternalAuthConfig of each backend that has one, by name of the backend.
+/// Returns the name of the MCPExternalAuthConfig of each backend that has one, by name of the backend. A
+/// backend of another namespace gets the credentials that an entry names for it, and no others: neither its
+/// own, which are of its namespace, nor the default.
 pub(super) fn auth_configs_of(
     server: &VirtualMCPServer,
     references: &References,
@@ -227,11 +263,18 @@ pub(super) fn auth_configs_of(
         let config = outgoing.resolve(&name, own.as_deref())?.to_owned();
         Some((name, config))
     };
-    servers.chain(entries).filter_map(resolve).collect()
+    let granted = references.cross_namespace.backends.keys().filter_map(|name| {
+        let entry = outgoing
+            .backends
+            .get(name)
+            .filter(|entry| entry.kind == BackendAuthType::ExternalAuthConfigRef)?;
+        Some((name.clone(), entry.external_auth_config_ref.as_ref()?.name.clone()))
+    });
+    servers.chain(entries).filter_map(resolve).chain(granted).collect()
 }
 
-/// Returns the name of the MCPToolConfig of each backend that has one, by name of the backend: from the
-/// server's own settings, else from the backend.
+/// Returns the name of the MCPToolConfig of each backend that has one in this namespace, by name of the
+/// backend: from the server's own settings, else from the backend.
 pub(super) fn tool_configs_of(
     server: &VirtualMCPServer,
     references: &References,
@@ -250,7 +293,8 @@ pub(super) fn tool_configs_of(
         let config = given(&name).or(own)?;
         Some((name, config))
     };
-    servers.chain(entries).filter_map(resolve).collect()
+    let granted = references.cross_namespace.backends.keys().map(|name| (name.clone(), None));
+    servers.chain(entries).chain(granted).filter_map(resolve).collect()
 }
 
 /// Returns each reference to an MCPWebhookConfig, by its name and scope: the server's own, and those of its
@@ -316,13 +360,6 @@ fn malformed_members(server: &VirtualMCPServer, context: &Context, mounted: &str
         .collect()
 }
 
-/// Returns the name of the MCPGroup: `spec.groupRef`, else `spec.config.groupRef`.
-pub(super) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
-    let spec = &server.spec;
-    let written_elsewhere = || spec.config.as_ref()?.group_ref.as_deref();
-    spec.group_ref.as_ref().map(|group| group.name.as_str()).or_else(written_elsewhere)
-}
-
 /// Returns the names of the VirtualMCPCompositeToolDefinitions in `spec.config.compositeToolRefs`, in order.
 pub(super) fn composite_tool_refs_of(server: &VirtualMCPServer) -> impl Iterator<Item = &str> {
     let config = server.spec.config.iter();
@@ -341,16 +378,8 @@ pub(super) fn embedding_server_of(server: &VirtualMCPServer) -> &str {
     named.unwrap_or_else(|| server.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// Returns true if `spec.backendSelector` selects these labels.
-fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> bool {
-    let Some(selector) = &server.spec.backend_selector else { return true };
-    // An invalid selector selects nothing; `validate` reports it.
-    kube::core::Selector::try_from(selector.clone())
-        .is_ok_and(|selector| kube::core::SelectorExt::matches(&selector, labels))
-}
-
 /// Returns all Secrets that the server, its clients' keys, its decision point, its store, its identity
-/// provider, its telemetry settings, its webhooks or its entries refer to.
+/// provider, its console, its telemetry settings, its webhooks or its entries refer to.
 fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretKeyReference> {
     let embeddings = server.spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
     let tei = embeddings.and_then(|embeddings| embeddings.tei.as_ref());
@@ -377,6 +406,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
     let of_webhooks = references.webhook_configs.values().flat_map(|config| config.spec.secret_references());
     let auth_server = server.spec.auth_server_config.as_ref();
     let of_auth_server = auth_server.into_iter().flat_map(AuthServerConfig::secret_references);
+    let of_console = server.spec.console.iter().flat_map(Console::secret_references);
     let storage = server.spec.session_storage.as_ref().and_then(|storage| storage.password_ref.clone());
     of_headers
         .chain(keys_of_services.into_iter().flatten())
@@ -387,6 +417,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
         .chain(of_auth)
         .chain(of_webhooks)
         .chain(of_auth_server)
+        .chain(of_console)
         .collect()
 }
 
@@ -399,29 +430,13 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_written_in_one_of_two_places() {
-        let with = |spec: &str| server(&format!("metadata: {{name: x}}\nspec: {spec}"));
-        assert_eq!(group_of(&with("{groupRef: {name: a}}")), Some("a"));
-        assert_eq!(group_of(&with("{config: {groupRef: b}}")), Some("b"));
-        assert_eq!(group_of(&with("{}")), None);
-    }
-
-    #[test]
-    fn labels_select_among_the_members() {
-        let server = server("metadata: {name: x}\nspec: {backendSelector: {matchLabels: {stage: prod}}}");
-        let labels = |stage: &str| BTreeMap::from([("stage".to_owned(), stage.to_owned())]);
-        assert!(selected(&server, &labels("prod")));
-        assert!(!selected(&server, &labels("staging")));
-    }
-
-    #[test]
     fn every_secret_that_is_named_is_read() {
         let server = server(
             "metadata: {name: x}\nspec: {incomingAuth: {type: anonymous, decisionPoint: {url: 'https://p', hmacSecretRef: \
              {name: pdp, key: k}}}, sessionStorage: {provider: redis, address: 'r:1', passwordRef: {name: store, key: k}},
              optimizer: {enabled: true, embeddings: {provider: openai, openai: {endpoint: 'https://e',
              apiKeySecretRef: {name: key, key: k}, sensitiveHeaders: [{name: X, secretKeyRef: {name: header, key: k}}]}},
-             llm: {model: m, apiKeySecretRef: {name: llm, key: k}}}}",
+             llm: {model: m, apiKeySecretRef: {name: llm, key: k}}}, console: {viewerTokenSecretRefs: [{name: viewers, key: k}]}}",
         );
         let entry: MCPServerEntry = serde_saphyr::from_str(
             "metadata: {name: e}\nspec: {remoteUrl: 'https://e', headerForward: {addHeadersFromSecret: [{headerName: A, \
@@ -437,6 +452,6 @@ mod tests {
         let references = References { entries, oidc, ..References::default() };
         let names: Vec<_> =
             secrets_of(&server, &references).into_iter().map(|reference| reference.name).collect();
-        assert_eq!(names, ["header", "key", "llm", "store", "entry", "pdp", "issuer"]);
+        assert_eq!(names, ["header", "key", "llm", "store", "entry", "pdp", "issuer", "viewers"]);
     }
 }

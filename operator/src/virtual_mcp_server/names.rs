@@ -6,8 +6,10 @@ use vmcp_crds::lower::{CLIENT_PORT, SCRIPT_APP_NAME};
 
 use crate::runtime::{BuildSettings, workload_labels};
 
-/// The label that tells the headless Service from the other one.
+/// The label that tells the Services of a server apart.
 pub(super) const COMPONENT: &str = "app.kubernetes.io/component";
+/// The value of [`COMPONENT`] at the Service of the console.
+pub(super) const CONSOLE: &str = "console";
 /// The value of [`COMPONENT`] at the headless Service.
 pub(super) const PEERS: &str = "peers";
 /// The annotation of pods that holds the resource versions of the mounted objects; its change makes the
@@ -37,6 +39,11 @@ pub(super) fn peers(server: &str) -> String {
     format!("vmcp-{server}-peers")
 }
 
+/// Returns the name of the Service that leads to the web console.
+pub(super) fn console(server: &str) -> String {
+    format!("{server}-console")
+}
+
 /// Returns the name of the ConfigMap with `vmcp.yaml`.
 pub(super) fn config_map(server: &str) -> String {
     format!("{server}-vmcp-config")
@@ -56,6 +63,16 @@ pub(super) fn auxiliary(server: &str) -> String {
 /// Returns the name of the RoleBinding and the NetworkPolicy for scripts that run as Jobs.
 pub(super) fn scripts(server: &str) -> String {
     format!("{server}-vmcp-scripts")
+}
+
+/// Returns the name of the RoleBinding for servers at a URL that clients add.
+pub(super) fn added_servers(server: &str) -> String {
+    format!("{server}-vmcp-servers")
+}
+
+/// Returns the name of the RoleBinding for programs that clients add.
+pub(super) fn added_programs(server: &str) -> String {
+    format!("{server}-vmcp-programs")
 }
 
 /// Returns the labels of the Jobs and pods of a server's scripts.

@@ -1,23 +1,31 @@
 //! The objects that a VirtualMCPServer is made of, one function each; [`build`](super::build) decides which
 //! of them exist.
 
+mod added_servers;
 mod config;
 mod deployment;
 mod exposure;
+mod replicas;
 mod scripts;
 mod service;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use kube::api::ObjectMeta;
-use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Scale, TeiService, Validated};
+use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated};
 
+pub(super) use self::added_servers::rights_to_add_servers;
 pub(super) use self::config::{config_map, secret};
 pub(super) use self::deployment::deployment;
 pub(super) use self::exposure::{optional, route};
+pub(super) use self::replicas::LiveReplicas;
 pub(super) use self::scripts::{script_isolation, script_right};
-pub(super) use self::service::{client_service, peers_service};
+pub(super) use self::service::{client_service, console_service, peers_service};
 use super::names;
-use crate::runtime::child_metadata;
+use crate::runtime::{BuildSettings, RoleName, child_metadata};
+
+/// Group of the kinds of RBAC.
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Returns the metadata of an object of the server.
 fn meta(server: &Validated, name: String) -> ObjectMeta {
@@ -29,7 +37,27 @@ fn account(server: &Validated) -> String {
     server.pods.service_account.clone().unwrap_or_else(|| names::auxiliary(&server.name))
 }
 
-/// Returns the ServiceAccount of the pods, which has no rights, but to make Jobs where scripts run as such.
+/// Returns a RoleBinding: in the namespace of the server, its pods have the rights of a role.
+fn role_binding(server: &Validated, name: String, role: &RoleName) -> RoleBinding {
+    RoleBinding {
+        metadata: meta(server, name),
+        role_ref: RoleRef { api_group: RBAC.to_owned(), kind: role.kind.clone(), name: role.name.clone() },
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: account(server),
+            namespace: Some(server.namespace.clone()),
+            api_group: None,
+        }]),
+    }
+}
+
+/// Returns true if the pods call the API server: to make Jobs of scripts, or servers that clients add.
+fn needs_token(server: &Validated, settings: &BuildSettings) -> bool {
+    scripts::granted_role(server, settings).is_some() || added_servers::is_granted(server, settings)
+}
+
+/// Returns the ServiceAccount of the pods. It has no rights but those to make Jobs of scripts and servers
+/// that clients add, where the resource asks for them.
 pub(super) fn service_account(server: &Validated) -> ServiceAccount {
     ServiceAccount {
         metadata: server.overrides.service_account.on(meta(server, names::auxiliary(&server.name))),
@@ -50,14 +78,6 @@ pub(super) fn managed_embedding_server(server: &Validated) -> Option<vmcp_crds::
         spec: spec.as_ref().clone(),
         status: None,
     })
-}
-
-/// Returns the number of pods; `None` if an autoscaler or a person decides it.
-fn replicas(scale: &Scale) -> Option<i32> {
-    match scale {
-        Scale::Fixed(replicas) => Some(*replicas),
-        Scale::Free | Scale::Automatic(_) => None,
-    }
 }
 
 #[cfg(test)]

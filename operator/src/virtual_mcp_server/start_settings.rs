@@ -1,13 +1,10 @@
 //! A digest of the settings that `vmcp` reads at its start only. It stands in the pod template, so that a
 //! change of one of them replaces the pods; every other change is hot.
 
-use sha2::{Digest as _, Sha256};
 use vmcp_crds::{GROUP, lower};
 
 use super::last_good::MountedConfiguration;
-
-/// The bytes of the digest that are kept.
-const DIGEST_BYTES: usize = 8;
+use crate::runtime::PartsDigest;
 
 /// Returns the name of the pod annotation that holds the digest.
 pub(super) fn annotation() -> String {
@@ -17,24 +14,16 @@ pub(super) fn annotation() -> String {
 /// Returns the digest of these settings and of the Secret values among them, in hex. `key` keeps the digest
 /// from confirming a guess of a value.
 pub(super) fn digest(mounted: &MountedConfiguration, key: &[u8]) -> String {
-    let mut hash = Sha256::new();
-    let mut add = |part: &[u8]| {
-        // The length first, so that no two lists of parts have the same bytes.
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    };
-    add(key);
+    let mut digest = PartsDigest::keyed(key);
     for (path, setting) in lower::settings_at_start(&mounted.text) {
         let setting = setting.to_string();
-        add(path.as_bytes());
-        add(setting.as_bytes());
+        digest.add(path.as_bytes());
+        digest.add(setting.as_bytes());
         for (_, value) in mounted.secrets.iter().filter(|(file, _)| setting.contains(&format!("/{file}}}"))) {
-            add(value);
+            digest.add(value);
         }
     }
-    let mut text = hex::encode(hash.finalize());
-    text.truncate(2 * DIGEST_BYTES);
-    text
+    digest.finish()
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl ObservedVirtualMCPServer<'_> {
         let in_force = self.configuration_in_force();
         let in_flux = self.ready() > 0
             && (self.is_behind()
-                || discovered.iter().any(|backend| backend.status == BackendState::Unknown)
+                || discovered.iter().any(backends::is_awaited)
                 || conditions.iter().any(|condition| condition.reason == conditions::EMBEDDING));
         let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
         let reported = self.reports().next().is_some();
@@ -89,6 +89,7 @@ impl ObservedVirtualMCPServer<'_> {
                 known => known,
             },
             tool_count: self.reports().map(|report| count(report.tools)).max().or(before.tool_count),
+            restarted_at: self.restarted_at().or(before.restarted_at),
             config_digest: in_force.or(before.config_digest),
             conditions,
             omitted_backends: if is_kept {
@@ -104,6 +105,17 @@ impl ObservedVirtualMCPServer<'_> {
     /// Returns the status so far.
     fn before(&self) -> VirtualMCPServerStatus {
         self.server.status.clone().unwrap_or_default()
+    }
+
+    /// Returns true if the resource is suspended and its Deployment asks for no pods.
+    fn is_suspended(&self) -> bool {
+        self.server.spec.suspend && self.counts.is_none_or(|counts| counts.desired == 0)
+    }
+
+    /// Returns the annotation that the written pod template has; `None` while it could not be written.
+    fn restarted_at(&self) -> Option<String> {
+        let is_written = self.counts.is_some() && self.plan.template.is_ok() && self.applied.failed.is_none();
+        self.order.filter(|_| is_written)?.server.restarted_at.clone()
     }
 
     /// Counts the ready pods.
@@ -154,6 +166,9 @@ impl ObservedVirtualMCPServer<'_> {
     /// Returns the phase. A server with a ready pod serves, whatever else is wrong.
     fn phase(&self, health: &WorkloadHealth, conditions: &[Condition]) -> Phase {
         let serves = self.ready() > 0;
+        if self.is_suspended() {
+            return Phase::Suspended;
+        }
         match (serves, health.state) {
             (true, _) if is_true(conditions, conditions::DEGRADED) => Phase::Degraded,
             (true, _) => Phase::Ready,
@@ -176,6 +191,7 @@ fn message(phase: Phase, conditions: &[Condition]) -> Option<String> {
         "ConfigValid",
         "PodTemplateSpecValid",
         "GroupRefValidated",
+        "ReferencesGranted",
         "TelemetryConfigRefValidated",
         "Ready",
         "BackendsDiscovered",

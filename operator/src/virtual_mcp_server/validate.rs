@@ -8,6 +8,7 @@
 mod authentication;
 mod composite_tools;
 mod credentials;
+mod cross_namespace;
 mod embeddings;
 mod language_model;
 mod secret_values;
@@ -106,6 +107,7 @@ pub(super) fn validate(
     refused.extend(unchecked("VirtualMCPServer", &server.spec, settings));
     let checked = if refused.is_empty() { checked } else { Err(Invalid(refused)) };
     let (mut backends, mut unusable, duplicates) = backends(references, settings);
+    cross_namespace::add(server, references, settings, &mut backends, &mut unusable);
     credentials::add(server, references, settings, &mut backends, &mut unusable);
     let tool_configs = tool_configs::add(server, references, &mut backends, &mut unusable);
     let resolved_webhooks = webhooks::resolve(server, references, settings, &mut backends, &mut unusable);
@@ -179,7 +181,9 @@ fn configure(
         );
         return Err(ConfigurationRefusal { reason: "Malformed", message });
     }
-    if let Some(refusal) = script_jobs_refusal(server, settings) {
+    if let Some(refusal) =
+        script_jobs_refusal(server, settings).or_else(|| added_servers_refusal(server, settings))
+    {
         return Err(refusal);
     }
     let Members { backends, composite_tools, webhooks } = members;
@@ -209,6 +213,7 @@ fn configure(
         composite_tools: &composite_tools,
         policies,
         authz: references.authz.as_ref().map(|config| &config.spec),
+        authz_file: references.authz_file.as_deref(),
         telemetry: telemetry.as_ref(),
         oidc: references.oidc.as_ref().map(|config| &config.spec),
         cluster_issuer: references.cluster_issuer.known(),
@@ -263,6 +268,26 @@ fn script_jobs_refusal(server: &Validated, settings: &BuildSettings) -> Option<C
     Some(ConfigurationRefusal { reason, message: message.to_owned() })
 }
 
+/// Returns why clients of a server may not add servers.
+fn added_servers_refusal(server: &Validated, settings: &BuildSettings) -> Option<ConfigurationRefusal> {
+    if !server.adds_servers() {
+        return None;
+    }
+    let (reason, message) = if settings.server_admin_role.is_none() {
+        let message = "spec.optimizer.tools: tools that change servers take rights that this installation grants no \
+                       server; set `serverAdmin.enabled: true` of the operator's chart, or remove add_mcp_server, \
+                       remove_mcp_server, enable_mcp_server and disable_mcp_server";
+        ("ServerAdminDisabled", message)
+    } else if server.pods.service_account.is_some() {
+        let message = "spec.serviceAccount: tools that change servers take a ServiceAccount that the operator makes \
+                       for this server alone; remove the field, or the tools from `spec.optimizer.tools`";
+        ("ServerAdminServiceAccount", message)
+    } else {
+        return None;
+    };
+    Some(ConfigurationRefusal { reason, message: message.to_owned() })
+}
+
 /// Returns the backends to configure, the members that cannot be called (by name, with the reason), and the
 /// names that two members share.
 fn backends(
@@ -302,6 +327,7 @@ fn backends(
             usable.push(validated.backend);
         }
     }
+    duplicates.extend(references.cross_namespace.duplicates.iter().cloned());
     (usable, unusable, duplicates)
 }
 

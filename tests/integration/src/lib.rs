@@ -43,6 +43,7 @@ pub use services::{
     Collector, CollectorProgram, IdentityProvider, OtelCollector, Packages, Prometheus, PrometheusPrograms,
     Redis, Span, browse,
 };
+pub use services::{MODEL_KEY, ModelAnswer, ModelStub, codex_program};
 pub use services::{npm_manifest, own_platform, package, stand_ins};
 pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};
 pub use vmcp_tidy::skipped;

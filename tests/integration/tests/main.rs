@@ -44,6 +44,7 @@ mod scenario {
     mod identity;
     mod installation;
     mod isolation;
+    mod kubernetes;
     mod laptop;
     mod large_answers;
     mod large_results;
@@ -60,6 +61,7 @@ mod scenario {
     mod profiles;
     mod questions;
     mod rate_limits;
+    mod real_codex;
     mod real_servers;
     mod recommendations;
     mod registry;
@@ -78,6 +80,8 @@ mod scenario {
     mod stdio_edge;
     mod storms;
     mod tasks;
+    mod tasks_in_words;
+    mod toolhive_composites;
     mod tools_api;
     mod traces;
     mod two_clients;

@@ -41,7 +41,7 @@ pub use cluster::{Cluster, Endpoint, Namespace, RELEASE, chart, older_chart};
 pub use control_plane::ControlPlane;
 pub use manifests::WEB;
 pub use node::Node;
-pub use operator::{Operator, SCRIPT_JOBS_ROLE, script_jobs_role};
+pub use operator::{Operator, SCRIPT_JOBS_ROLE, SERVER_ADMIN_ROLE, script_jobs_role, server_admin_roles};
 pub use programs::{Programs, cache};
 pub use vmcp_integration::skipped;
 

@@ -3,7 +3,7 @@
 mod measured;
 mod rights;
 
-pub use self::rights::{SCRIPT_JOBS_ROLE, script_jobs_role};
+pub use self::rights::{SCRIPT_JOBS_ROLE, SERVER_ADMIN_ROLE, script_jobs_role, server_admin_roles};
 
 use std::time::Duration;
 

@@ -7,8 +7,10 @@ mod scenario {
     mod node;
     mod node_faults;
     mod replicas;
+    mod scripts_on_node;
     mod serving;
     mod tool_counts;
+    mod workflows_on_node;
 
     use vmcp_integration::Client;
     use vmcp_kubernetes_tests::{Endpoint, Namespace};

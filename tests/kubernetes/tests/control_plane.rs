@@ -19,6 +19,7 @@ mod scenario {
     mod packaging;
     mod permissions;
     mod pod_templates;
+    mod reference_grants;
     mod repair;
     mod resources;
     mod restore;
@@ -26,8 +27,10 @@ mod scenario {
     mod script_jobs;
     mod secrets;
     mod security;
+    mod server_admin;
     mod services;
     mod stand_in;
+    mod suspension;
     mod toolhive_group;
     mod unfollowed_fields;
     mod upgrades;

@@ -39,7 +39,7 @@ pub use policy::byte_budget::{ByteBudget, ByteBudgetExhausted, HeldBytes};
 pub use policy::session_listing_count::SessionListingCount;
 pub use policy::settings::{BackendSettings, SERVED_VARIABLE};
 pub use policy::{backoff, breaker};
-pub use program::orphan_guard::OrphanGuard;
+pub use program::orphan_guard::{OrphanGuard, WatchedGroup};
 pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, ClientInstance, ConnectionObserver,
     CredentialError, CredentialSource, DEFAULT_DEADLINE, Denier, Detail, Downstream, EndedSession, Event,

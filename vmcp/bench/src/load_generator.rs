@@ -203,6 +203,11 @@ impl LoadSamples {
         }
     }
 
+    /// Returns the number of measured requests.
+    pub(crate) fn count(&self) -> usize {
+        self.n
+    }
+
     /// Returns the requests that reached the backend for each request of a client.
     pub(crate) fn upstream(&self) -> f64 {
         self.upstream.0 / self.n as f64

@@ -1,16 +1,15 @@
 //! [`serve`]: the I/O around an [`Adapter`].
 
-mod line_reader;
-
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::coop;
+use vmcp_lines::{Line, LineReader};
 
-use self::line_reader::{Line, LineReader};
 use crate::adapter::{Adapter, AdapterSettings, Effect};
 
 /// Messages to Codex that wait to be written; at one more, Codex counts as gone.
@@ -37,8 +36,8 @@ pub async fn serve(
 ) {
     settings.workspaces = resolved(settings.workspaces).await;
     let mut adapter = Adapter::new(settings);
-    let mut from_client = LineReader::new(client.reader, max_line);
-    let mut from_codex = LineReader::new(codex.reader, max_line);
+    let mut from_client = LineReader::new(BufReader::new(client.reader), max_line);
+    let mut from_codex = LineReader::new(BufReader::new(codex.reader), max_line);
     let mut to_client = client.writer;
     // A task of its own: a Codex that writes without reading must not stop this loop from reading.
     let (to_codex, queued) = mpsc::channel(MAX_QUEUED);
@@ -47,15 +46,15 @@ pub async fn serve(
         // The buffers may hold hundreds of lines: other tasks have their turn between them.
         coop::consume_budget().await;
         let effects = tokio::select! {
-            line = from_client.next() => match line {
-                Line::Message(message) => adapter.take_from_client(&message),
-                Line::Skipped => continue,
-                Line::End => return,
+            line = from_client.next() => match parsed(line, max_line) {
+                ReadLine::Message(message) => adapter.take_from_client(&message),
+                ReadLine::Skipped => continue,
+                ReadLine::End => return,
             },
-            line = from_codex.next() => match line {
-                Line::Message(message) => adapter.take_from_codex(&message),
-                Line::Skipped => continue,
-                Line::End => {
+            line = from_codex.next() => match parsed(line, max_line) {
+                ReadLine::Message(message) => adapter.take_from_codex(&message),
+                ReadLine::Skipped => continue,
+                ReadLine::End => {
                     let effects = adapter.codex_ended();
                     carry_out(&mut adapter, effects, &mut to_client, &to_codex).await;
                     return;
@@ -67,6 +66,34 @@ pub async fn serve(
             carry_out(&mut adapter, effects, &mut to_client, &to_codex).await;
             return;
         }
+    }
+}
+
+/// A line that was read.
+enum ReadLine {
+    /// The JSON of the line.
+    Message(Value),
+    /// The line was too long, or no JSON.
+    Skipped,
+    /// The stream has ended, or failed.
+    End,
+}
+
+/// Parses a line of a stream whose lines have at most `max_line` bytes.
+fn parsed(line: io::Result<Line>, max_line: usize) -> ReadLine {
+    match line {
+        Ok(Line::Whole(text)) => match serde_json::from_slice(&text) {
+            Ok(message) => ReadLine::Message(message),
+            Err(error) => {
+                tracing::debug!(%error, "a line that is no JSON is skipped");
+                ReadLine::Skipped
+            }
+        },
+        Ok(Line::TooLong) => {
+            tracing::warn!(limit = max_line, "a line beside Codex is longer than the limit, and is skipped");
+            ReadLine::Skipped
+        }
+        Ok(Line::End) | Err(_) => ReadLine::End,
     }
 }
 
@@ -117,7 +144,7 @@ async fn write(mut writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver
     }
 }
 
-async fn write_line(writer: &mut (impl AsyncWrite + Unpin), message: &Value) -> std::io::Result<()> {
+async fn write_line(writer: &mut (impl AsyncWrite + Unpin), message: &Value) -> io::Result<()> {
     let mut line = message.to_string().into_bytes();
     line.push(b'\n');
     writer.write_all(&line).await?;

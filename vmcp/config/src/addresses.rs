@@ -3,8 +3,17 @@
 //! An IPv6 address can hold an IPv4 address that a translator or a tunnel on the way calls: IPv4-mapped and
 //! IPv4-compatible addresses, NAT64, 6to4, Teredo, ISATAP. Such an address belongs to the class of the inner
 //! address.
+//!
+//! [`inside`] judges a whole URL: a URL from a stranger must lead neither into the cluster nor into the
+//! cloud's own network. It resolves no names, because their addresses can change afterwards (DNS rebinding);
+//! a NetworkPolicy guards against that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
+
+/// Domains that only resolve inside: those of the cluster, of the cloud provider, of the local network.
+const INSIDE_DOMAINS: [&str; 6] = ["localhost", "svc", "cluster.local", "local", "internal", "home.arpa"];
 
 /// Classes of addresses, the most public first: of two classes the greater one is the more dangerous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,6 +116,33 @@ fn of_v6(address: Ipv6Addr) -> AddressClass {
     }
 }
 
+/// Returns which part of the inside a URL leads to, as the end of "leads to …"; `None` if it leads out.
+#[must_use]
+pub fn inside(url: &Url) -> Option<&'static str> {
+    match url.host()? {
+        Host::Ipv4(address) => inside_address(address.into()),
+        Host::Ipv6(address) => inside_address(address.into()),
+        Host::Domain(name) => inside_name(name),
+    }
+}
+
+fn inside_name(name: &str) -> Option<&'static str> {
+    let name = name.trim_end_matches('.');
+    if !name.contains('.') {
+        return Some("a name without a domain, which only the cluster's DNS knows");
+    }
+    let ends = |ending: &str| name.strip_suffix(ending).is_some_and(|front| front.ends_with('.'));
+    INSIDE_DOMAINS
+        .iter()
+        .any(|ending| ends(ending))
+        .then_some("a name of the cluster or of the local network")
+}
+
+fn inside_address(address: IpAddr) -> Option<&'static str> {
+    let class = AddressClass::of(address);
+    (class != AddressClass::Public).then(|| class.words())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +229,71 @@ mod tests {
             for address in addresses {
                 assert_eq!(AddressClass::of(address.parse().unwrap()), class, "{address}");
             }
+        }
+    }
+
+    fn leads_in(url: &str) -> bool {
+        inside(&Url::parse(url).unwrap()).is_some()
+    }
+
+    #[test]
+    fn public_hosts_lead_out() {
+        for url in [
+            "https://api.githubcopilot.com/mcp/",
+            "https://mcp.example.com.:8443/x",
+            "http://8.8.8.8/",
+            "https://[2606:4700:4700::1111]/mcp",
+            "https://notlocal.example/",
+            "https://svc.example.com/",
+            "https://172.32.0.1/",
+            "https://100.128.0.1/",
+        ] {
+            assert!(!leads_in(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn every_spelling_of_an_inner_address_is_seen() {
+        for url in [
+            "http://169.254.169.254/latest/meta-data",
+            "http://0xa9fea9fe/",
+            "http://2130706433/",
+            "http://127.1/",
+            "http://0/",
+            "http://10.0.0.1/",
+            "http://172.16.0.1/",
+            "http://192.168.1.1:8080/",
+            "http://100.64.0.1/",
+            "http://[::1]/",
+            "http://[::]/",
+            "http://[fe80::1]/",
+            "http://[fd00:ec2::254]/",
+            "http://[::ffff:10.0.0.1]/",
+            "http://[64:ff9b::a9fe:a9fe]/",
+            "http://[2002:a9fe:a9fe::1]/",
+            "http://[64:ff9b:1::a9fe:a9fe]/",
+            "http://[::169.254.169.254]/",
+            "http://[2001:0:a9fe:a9fe::1]/",
+            "http://168.63.129.16/",
+            "http://240.0.0.1/",
+            "http://198.18.0.1/",
+        ] {
+            assert!(leads_in(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn names_of_the_inside_are_seen() {
+        for url in [
+            "http://localhost:3000/",
+            "http://app.localhost/",
+            "http://kubernetes/",
+            "http://api.prod.svc/",
+            "http://api.prod.svc.cluster.local./",
+            "http://metadata.google.internal/",
+            "http://printer.local/",
+        ] {
+            assert!(leads_in(url), "{url}");
         }
     }
 }

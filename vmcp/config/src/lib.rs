@@ -74,6 +74,7 @@ pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
 pub use self::sections::optimizer::admin::{Admin, ServerRule, ServerSource};
 pub use self::sections::optimizer::code::Code;
 pub use self::sections::optimizer::code::job::CodeJob;
+pub use self::sections::optimizer::code::script_model::ScriptModel;
 pub use self::sections::optimizer::contextual::{ContextSource, Contextual, NoContext};
 pub use self::sections::optimizer::discovery::{ConfiguredTags, ContextSigns, Discovery, MetricsMode};
 pub use self::sections::optimizer::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODELS, OnUnavailable};
@@ -82,6 +83,7 @@ pub use self::sections::optimizer::learning::query_log::QueryLog;
 pub use self::sections::optimizer::learning::{Learning, LearningMode};
 pub use self::sections::optimizer::limits::Limits;
 pub use self::sections::optimizer::llm::Llm;
+pub use self::sections::optimizer::llm::recommend_tools::{RankingMode, RecommendTools};
 pub use self::sections::optimizer::optim_tool::OptimTool;
 pub use self::sections::optimizer::rerank::Rerank;
 pub use self::sections::optimizer::search::Search;
@@ -98,7 +100,7 @@ pub use self::sections::server::console_sign_in::ConsoleSignIn;
 pub use self::sections::server::registry::ServedRegistry;
 pub use self::sections::server::tls::Tls;
 use self::sections::telemetry::otel_variables;
-pub use self::sections::telemetry::{SignalExport, Telemetry};
+pub use self::sections::telemetry::{OtlpProtocol, SignalExport, Telemetry};
 pub use self::values::duration::{
     PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
 };

@@ -42,7 +42,7 @@ pub use crate::sections::operational::{
 };
 use crate::sections::optimizer::Exposure;
 pub use crate::sections::optimizer::code::RawCode;
-pub use crate::sections::optimizer::code::job::{RawCodeEngine, RawCodeJob};
+pub use crate::sections::optimizer::code::job::{RawCodeEngine, RawCodeJob, RawStartFailure};
 pub use crate::sections::optimizer::contextual::RawContextual;
 pub use crate::sections::optimizer::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
 pub use crate::sections::optimizer::learning::RawLearning;

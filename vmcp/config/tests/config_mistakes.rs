@@ -374,9 +374,14 @@ mistakes! {
             "f:1: telemetry.tracingEnabled: there is nowhere to send traces to; add `telemetry.endpoint`, such as `http://localhost:4318`\n\
              f:1: telemetry.serviceName: empty; remove it, or name this server\n\
              f:1: telemetry.samplingRate: `5%` is not a number between 0 and 1; write a decimal, such as \"1.0\"",
-        "telemetry: { endpoint: \"http://a:4317\", protocol: grpc, metricsInterval: 1ms }" =>
-            "f:1: telemetry.protocol: `grpc` is not spoken here, only `http/protobuf`; remove it, and give the collector's port of OTLP over HTTP, mostly 4318\n\
+        "telemetry: { endpoint: \"http://a:4317/v1/traces\", protocol: grpc, metricsInterval: 1ms }" =>
+            "f:1: telemetry.endpoint: gRPC has no place for the path of the URL; write scheme, host and port alone, such as `http://collector:4317`, or remove `protocol`\n\
              f:1: telemetry.metricsInterval: `1ms` is not between 1s and 1h; choose a duration within these bounds",
+        "telemetry: { endpoint: \"http://a/otlp\", logs: { protocol: grpc }, metrics: { protocol: grpc, endpoint: \"http://a/x\" } }" =>
+            "f:1: telemetry.metrics.endpoint: gRPC has no place for the path of the URL; write scheme, host and port alone, such as `http://collector:4317`, or remove `protocol`\n\
+             f:1: telemetry.endpoint: gRPC has no place for the path of the URL; write scheme, host and port alone, such as `http://collector:4317`, or remove `protocol`",
+        "telemetry: { protocol: http/json }" =>
+            "f:1: telemetry.protocol: must be one of `http/protobuf`, `grpc`, not `http/json`; choose one of `http/protobuf`, `grpc`",
         "telemetry: { metrics: { enabled: true }, logs: { enabled: true, endpoint: collector } }" =>
             "f:1: telemetry.metrics.enabled: there is nowhere to send metrics to; add `telemetry.endpoint`, such as `http://localhost:4318`\n\
              f:1: telemetry.logs.endpoint: `collector` is not an absolute URL; write it with scheme and host, such as `https://example.com/mcp`",

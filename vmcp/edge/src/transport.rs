@@ -3,7 +3,6 @@
 //! [`Conversation`](super::request::conversation::Conversation) yields.
 
 pub(crate) mod http;
-pub mod line_reader;
 pub(crate) mod query_parameters;
 pub mod stdio;
 mod trace;

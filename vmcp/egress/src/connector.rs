@@ -1,13 +1,15 @@
 //! [`ProxyConnector`]: opens connections, through a proxy where one is to be used.
+//! [`http2_connector`]: one for clients that speak HTTP/2 alone.
 
 use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::Uri;
+use http::uri::Authority;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
@@ -19,6 +21,13 @@ use tokio::net::TcpStream;
 use tower::{Service, ServiceExt as _};
 
 use crate::proxies::Proxies;
+use crate::trust::client_tls;
+
+/// Opens connections for HTTP/2, over TLS for `https`.
+pub type Http2Connector = HttpsConnector<ProxyConnector>;
+
+/// Interval of TCP keep-alives of [`http2_connector`].
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
@@ -30,6 +39,22 @@ pub struct ProxyConnector {
     tcp: HttpConnector,
     /// To proxies, with TLS if their URL says so.
     to_proxy: HttpsConnector<HttpConnector>,
+    /// True if a proxy gets no request to read, only tunnels.
+    always_tunnels: bool,
+}
+
+/// Returns a connector for a client that speaks HTTP/2 alone, with the proxies of the environment and the
+/// authorities of the system. A server is reached through a proxy by a tunnel, also without TLS: proxies read
+/// HTTP/1.1.
+pub fn http2_connector(connect_timeout: Duration) -> Http2Connector {
+    let mut tcp = HttpConnector::new();
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEP_ALIVE_INTERVAL));
+    tcp.set_connect_timeout(Some(connect_timeout));
+    let tls = client_tls(&[]);
+    let mut connector = ProxyConnector::new(tcp, &tls, Proxies::of_environment());
+    connector.always_tunnels = true;
+    HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http2().wrap_connector(connector)
 }
 
 /// A proxy that gave no connection.
@@ -48,7 +73,7 @@ impl ProxyConnector {
         tcp.enforce_http(false);
         let to_proxy = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
         let to_proxy = to_proxy.enable_http1().wrap_connector(tcp.clone());
-        Self { proxies, tcp, to_proxy }
+        Self { proxies, tcp, to_proxy, always_tunnels: false }
     }
 
     async fn connect(self, target: Uri) -> Result<ProxiedStream, BoxError> {
@@ -56,13 +81,24 @@ impl ProxyConnector {
             let stream = self.tcp.oneshot(target).await?;
             return Ok(ProxiedStream { stream: MaybeHttpsStream::Http(stream), is_absolute: false });
         };
-        let is_absolute = target.scheme_str() == Some("http") && !is_socks(&intercept);
+        let is_plain = target.scheme_str() == Some("http");
+        let is_absolute = is_plain && !is_socks(&intercept) && !self.always_tunnels;
         let proxy = || self.proxies.proxy_for(&target).unwrap_or_default();
-        let stream =
-            through(&intercept, is_absolute, self.to_proxy.clone(), self.tcp.clone(), target.clone());
+        // Tunnels take 443 for a missing port.
+        let address = if is_plain && !is_absolute { with_port(&target, 80) } else { target.clone() };
+        let stream = through(&intercept, is_absolute, self.to_proxy.clone(), self.tcp.clone(), address);
         let stream = stream.await.map_err(|source| ProxyError { proxy: proxy(), source })?;
         Ok(ProxiedStream { stream, is_absolute })
     }
+}
+
+/// Writes the default port into a URI that leaves it out.
+fn with_port(target: &Uri, default: u16) -> Uri {
+    let mut parts = target.clone().into_parts();
+    if let (None, Some(host)) = (target.port(), target.host()) {
+        parts.authority = format!("{host}:{default}").parse::<Authority>().ok();
+    }
+    Uri::from_parts(parts).unwrap_or_else(|_| target.clone())
 }
 
 fn is_socks(intercept: &Intercept) -> bool {
@@ -171,5 +207,39 @@ impl Write for ProxiedStream {
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_tunnel_to_plain_http_names_its_port() {
+        for (url, address) in [
+            ("http://collector.example/", "collector.example:80"),
+            ("http://collector.example:4317/", "collector.example:4317"),
+            ("https://collector.example/", "collector.example:443"),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let proxy = format!("http://{}", listener.local_addr().unwrap());
+            let asked = tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = [0; 1024];
+                let length = stream.read(&mut head).await.unwrap();
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                String::from_utf8_lossy(&head[..length]).into_owned()
+            });
+            let proxies = Proxies::new(&|name| (name == "ALL_PROXY").then(|| proxy.clone()));
+            let mut connector = ProxyConnector::new(HttpConnector::new(), &client_tls(&[]), proxies);
+            connector.always_tunnels = true;
+            let stream = connector.connect(url.parse().unwrap()).await.unwrap();
+            assert!(!stream.is_absolute);
+            let asked = asked.await.unwrap();
+            assert!(asked.starts_with(&format!("CONNECT {address} HTTP/1.1")), "{asked}");
+        }
     }
 }

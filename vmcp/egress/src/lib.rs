@@ -10,6 +10,8 @@ mod direct;
 mod proxies;
 mod trust;
 
-pub use crate::connector::{OpenedAt, ProxiedStream, ProxyConnector, ProxyError};
+pub use crate::connector::{
+    Http2Connector, OpenedAt, ProxiedStream, ProxyConnector, ProxyError, http2_connector,
+};
 pub use crate::proxies::Proxies;
 pub use crate::trust::{ca_certificates, client_tls, read_ca_bundle};

@@ -63,6 +63,9 @@ impl Proxy {
 }
 
 impl Proxies {
+    /// Names of the variables that are read, in capitals; each is also read in lower case.
+    pub const VARIABLES: [&'static str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
+
     /// Reads the environment of this process, once.
     pub fn of_environment() -> Self {
         static OF_ENVIRONMENT: LazyLock<Proxies> =

@@ -112,7 +112,8 @@ impl Engine {
         let store = shared::open(dir.as_deref())?;
         let results = Arc::new(KeptResults::open(dir.as_deref()));
         let drift = Arc::new(DriftGuard::open(dir.as_deref(), configured)?);
-        let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
+        let retention_days = config.optimizer.metrics_retention_days;
+        let tool_metrics = ToolMetricsRecorder::start(dir.clone(), retention_days, &options.metrics);
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir.clone());
         let shapes = ObservedShapes::new(dir.clone());

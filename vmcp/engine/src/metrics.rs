@@ -273,6 +273,10 @@ metrics! {
     dataset_model_asks: Counter = "vmcp_dataset_model_asks", Counter::default();
     /// Operations on a result for which a language model gave no query that works.
     dataset_model_failures: Counter = "vmcp_dataset_model_failures", Counter::default();
+    /// Questions to a language model for the script of a task.
+    script_model_asks: Counter = "vmcp_script_model_asks", Counter::default();
+    /// Tasks for which a language model gave no script that ran to its end.
+    script_model_failures: Counter = "vmcp_script_model_failures", Counter::default();
     /// Duration of one request to the embedding provider, in seconds.
     embedding_duration: Family<EmbeddingLabels, Histogram, fn() -> Histogram> =
         "vmcp_embedding_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));

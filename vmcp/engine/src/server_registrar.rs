@@ -1,9 +1,11 @@
 //! [`ServerRegistrar`]: writes changes of servers to where their configuration is kept. The command line
-//! implements it over the configuration file; a process whose configuration others write has none.
+//! implements it over the configuration file, `vmcp-cluster-servers` over resources of Kubernetes; a process
+//! whose configuration others write has none.
 
 pub mod registry_reader;
 
 use std::collections::BTreeMap;
+use std::future::ready;
 
 use futures::future::BoxFuture;
 use url::Url;
@@ -38,6 +40,9 @@ pub struct NewServer {
     pub place: ServerPlace,
     /// False to add it switched off.
     pub enabled: bool,
+    /// Image in whose pod its program runs, from a rule; `None` for an address, and where vmcp starts
+    /// programs itself.
+    pub image: Option<String>,
     /// The entry of a registry that it is from; `None`: a client described it.
     pub registered: Option<Box<RegisteredServer>>,
 }
@@ -101,6 +106,9 @@ pub enum RegistrarError {
     /// The name is unknown.
     #[error("server not found: {0}")]
     Unknown(String),
+    /// The server is defined by others; the text says where.
+    #[error("{0}")]
+    Foreign(String),
     /// The configuration with the change would have mistakes.
     #[error("{0}")]
     Invalid(String),
@@ -114,4 +122,20 @@ pub trait ServerRegistrar: Send + Sync {
     /// Makes a change, whole or not at all. The engine applies it soon after. Of two additions of one name at
     /// the same moment, one is [`RegistrarError::Taken`].
     fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<MadeChange, RegistrarError>>;
+
+    /// True if programs run in pods of their own, from the image of a rule, and not beside vmcp.
+    fn runs_programs_in_pods(&self) -> bool {
+        false
+    }
+
+    /// Refuses a server that cannot be added here. Asked before the user is.
+    fn check(&self, _server: &NewServer) -> Result<(), RegistrarError> {
+        Ok(())
+    }
+
+    /// Returns address or command line of a server that may be changed here, with the names of its values and
+    /// without the values. `None`: they are those of the configured backend.
+    fn place<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Option<ServerPlace>, RegistrarError>> {
+        Box::pin(ready(Ok(None)))
+    }
 }

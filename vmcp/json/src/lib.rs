@@ -17,3 +17,4 @@ pub mod reader;
 mod scan;
 pub mod string_bytes;
 pub mod text;
+mod unescape;

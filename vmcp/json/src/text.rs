@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::string_bytes::plain_length;
+use crate::unescape::unescaped;
 
 /// `{}`, for parameters and results that hold nothing.
 #[must_use]
@@ -46,7 +47,7 @@ pub fn unquoted(json: &str) -> Option<Cow<'_, str>> {
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Some(Cow::Borrowed(inner));
     }
-    serde_json::from_str::<String>(json).ok().map(Cow::Owned)
+    unescaped(inner).map(Cow::Owned)
 }
 
 /// Replaces each half of a surrogate pair, written as an escape, by `\ufffd`; `None` without such halves.

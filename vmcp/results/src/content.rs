@@ -134,7 +134,11 @@ pub fn split(result: &RawValue) -> Option<Split> {
 fn of_blocks(blocks: &[&RawValue]) -> Option<Content> {
     let texts: Option<Vec<String>> = blocks.iter().map(|block| text_of(block)).collect();
     match texts {
-        Some(texts) => Some(Content::of_text(texts.join("\n"))),
+        Some(texts) => Some(Content::of_text(match <[String; 1]>::try_from(texts) {
+            // A single text is moved: it may have many megabytes.
+            Ok([text]) => text,
+            Err(texts) => texts.join("\n"),
+        })),
         None => Some(Content::of_json(&to_raw_value(blocks).ok()?)),
     }
 }

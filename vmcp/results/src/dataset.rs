@@ -62,7 +62,7 @@ pub enum DatasetError {
     Sql(#[from] SqlError),
     /// Python.
     #[error(
-        "operation: `python:` is not run here; optim.execute_code runs Python where code mode is on; use words or `sql: SELECT … FROM data`"
+        "operation: `python:` is not run here; optim.execute_code runs Python where code mode is on, on a result that its `context` refers to; use words or `sql: SELECT … FROM data`"
     )]
     Python,
     /// A long operation.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::content::Content;
-use crate::preview::preview;
+use crate::preview::{preview, preview_of};
 use crate::shape::{describe, row_count};
 
 /// Most bytes of a result that is an envelope, without its pictures. An answer stays below 1 KB with the
@@ -100,8 +100,9 @@ pub fn write(
     .unwrap_or_default();
     let mut summary = Summary::new(result_ref, content, seconds, 8);
     let mut text = Box::default();
+    let json = content.json();
     for bytes in PREVIEW_BYTES {
-        summary.preview = preview(content, bytes);
+        summary.preview = preview_of(json, content.text(), bytes);
         text = text_block(&summary);
         if text.get().len() + link.get().len() + r#"{"content":[,]}"#.len() <= MAX_ENVELOPE_BYTES {
             break;

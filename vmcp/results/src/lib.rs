@@ -25,3 +25,4 @@ pub use content::{Content, Split, is_media, split};
 pub use path::{MAX_PATH_CHARS, Path, PathError, TooMuch};
 pub use pieces::{PieceHit, search};
 pub use read::{Part, ReadError, Slice, Unit, read, resolve};
+pub use shape::describe as describe_shape;

@@ -16,9 +16,14 @@ const MAX_DEPTH: usize = 8;
 
 /// Returns a preview as a JSON value of at most `max_bytes`, which are 5 or more; a text becomes a string.
 pub(crate) fn preview(content: &Content, max_bytes: usize) -> Box<RawValue> {
-    let cut = match content.json() {
+    preview_of(content.json(), content.text(), max_bytes)
+}
+
+/// As [`preview`], of content whose JSON value has been read: that takes a pass over all of it.
+pub(crate) fn preview_of(json: Option<&RawValue>, text: &str, max_bytes: usize) -> Box<RawValue> {
+    let cut = match json {
         Some(raw) => cut_json(raw, max_bytes, 0).unwrap_or_else(|| "null".to_owned()),
-        None => cut_lines(content.text(), max_bytes),
+        None => cut_lines(text, max_bytes),
     };
     RawValue::from_string(cut).unwrap_or_default()
 }

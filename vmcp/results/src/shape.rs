@@ -120,7 +120,7 @@ impl Shape {
 }
 
 /// Describes content in at most `max_bytes`, which are 16 or more: less detail where more does not fit.
-pub(crate) fn describe(content: &Content, max_bytes: usize) -> String {
+pub fn describe(content: &Content, max_bytes: usize) -> String {
     let Some(raw) = content.json() else {
         return format!("text, {} lines", content.text().lines().count());
     };

@@ -8,6 +8,7 @@
 //! | `pod_state` | progress and end of a pod, from its status; pure |
 //! | `cluster` | the calls of the API server |
 //! | `pod_interpreter` | frames over the connection to the pod |
+//! | `drawn_pictures` | pictures in a frame of the pod, within bounds; pure |
 //! | `script_driver.py` | the program of the pod, of the standard library alone |
 //!
 //! The server connects to the pod, and the pod connects to nothing: a NetworkPolicy denies it every outgoing
@@ -16,6 +17,7 @@
 //! whose controller is its Job, by UID.
 
 mod cluster;
+mod drawn_pictures;
 mod job;
 pub mod launcher;
 mod pod_interpreter;

@@ -13,9 +13,9 @@ use vmcp_script::pool::Interpreter;
 use vmcp_script::protocol::{Failure, Finished, FromWorker, ToWorker, streams};
 
 use crate::cluster::ClusterJobs;
-use crate::pod_state;
+use crate::{drawn_pictures, pod_state};
 
-/// Bytes of a frame beside result and output: the arguments of all calls of one `parallel`.
+/// Bytes of the arguments of all calls of one `parallel`.
 const MAX_ARGUMENTS: usize = 4 << 20;
 /// Longest text of a failure, in characters; a longer one is cut.
 const MAX_ERROR: usize = 10_000;
@@ -33,7 +33,9 @@ const NEVER_WAITS: &str = "a script in a Kubernetes Job cannot wait for the answ
 pub(crate) fn max_frame(limits: &ScriptLimits) -> usize {
     // The limit of a result counts its JSON. The limit of the output counts plain text, in which a control
     // character of one byte becomes an escape of six, such as `\u0001`.
-    MAX_ARGUMENTS + 2 * limits.result_bytes + 6 * limits.output_bytes
+    // Arguments and pictures never share a frame.
+    let largest = MAX_ARGUMENTS.max(drawn_pictures::MAX_FRAME_BYTES);
+    largest + 2 * limits.result_bytes + 6 * limits.output_bytes
 }
 
 /// A Job; dropped, it is removed in the background.
@@ -117,9 +119,9 @@ impl PodInterpreter {
     }
 }
 
-/// Holds the end of a script to its limits. CPython draws no pictures; those of a forged frame are dropped.
+/// Holds the end of a script to its limits.
 fn bounded(finished: Finished, limits: &ScriptLimits) -> Finished {
-    let Finished { end, mut output, pictures: _ } = finished;
+    let Finished { end, mut output, pictures } = finished;
     let most = limits.output_bytes;
     if output.len() > most {
         output.truncate(output.floor_char_boundary(most));
@@ -138,7 +140,7 @@ fn bounded(finished: Finished, limits: &ScriptLimits) -> Finished {
         }),
         ok => ok,
     };
-    Finished { end, output, pictures: Vec::new() }
+    Finished { end, output, pictures: drawn_pictures::bounded(pictures) }
 }
 
 #[cfg(test)]

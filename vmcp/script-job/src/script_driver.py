@@ -6,6 +6,7 @@ JSON. The pod is the sandbox: the script may do here whatever CPython can do.
 """
 
 import ast
+import base64
 import builtins
 import dataclasses
 import hashlib
@@ -36,6 +37,10 @@ MAX_DEPTH = 100
 MAX_USES = 200
 # Characters of the text of a failure; a longer one is cut.
 MAX_ERROR = 10_000
+# Folder whose files the answer shows, in the order of their names; bounds as in `drawn_pictures.rs`.
+PICTURES = os.path.join(os.environ.get("TMPDIR", "/tmp"), "pictures")
+MAX_PICTURES, MAX_PICTURE, MAX_ALL_PICTURES = 8, 1 << 20, 4 << 20
+PNG = b"\x89PNG\r\n\x1a\n"
 # Parts of a script that this driver knows.
 PARTS = {"code", "context", "namespaces", "limits"}
 RAISED = {
@@ -179,6 +184,27 @@ def to_json(value, depth=0, within=()):
     if isinstance(value, (list, tuple, set, frozenset)):
         return [to_json(item, depth + 1, within) for item in value]
     return str(value)
+
+
+def drawn():
+    """Returns the pictures that the script has saved, as frames have them; raises for a file that is none."""
+    names = sorted(os.listdir(PICTURES)) if os.path.isdir(PICTURES) else []
+    if len(names) > MAX_PICTURES:
+        raise ValueError(f"PICTURES has {len(names)} files, the limit is {MAX_PICTURES}")
+    pictures, size = [], 0
+    for name in names:
+        path = os.path.join(PICTURES, name)
+        with open(path, "rb") as file:
+            data = file.read(MAX_PICTURE + 1)
+        if not data.startswith(PNG):
+            raise ValueError(f"{name} in PICTURES is no PNG; save a PNG, or return the content")
+        size += len(data)
+        if len(data) > MAX_PICTURE:
+            raise ValueError(f"{name} in PICTURES has {os.path.getsize(path)} bytes, the limit is {MAX_PICTURE}")
+        if size > MAX_ALL_PICTURES:
+            raise ValueError(f"the files in PICTURES have more than {MAX_ALL_PICTURES} bytes")
+        pictures.append({"format": "png", "data": base64.b64encode(data).decode("ascii")})
+    return pictures
 
 
 class Pending:
@@ -368,6 +394,7 @@ def evaluate(start, server, host):
         names.setdefault(namespace, Tools(host, namespace))
     for function in (host.call_tool, host.search_tools, host.describe, host.parallel):
         names[function.__name__] = function
+    names.setdefault("PICTURES", PICTURES)
     scope = {"__name__": "__main__", "__builtins__": names, "CONTEXT": start["context"]}
     last = module.body.pop() if module.body and isinstance(module.body[-1], ast.Expr) else None
     exec(compile(module, SCRIPT, "exec"), scope)
@@ -391,14 +418,21 @@ def main():
 
     def end(result):
         """Sends the end of the script and ends the pod, whatever the script would catch."""
+        pictures = []
+        try:
+            pictures = drawn()
+        except BaseException as error:
+            if "Ok" in result:
+                result = failure("ValueError", str(error))
         with server.turn:
-            server.send({"finished": {"end": result, "output": output.text()}})
+            server.send({"finished": {"end": result, "output": output.text(), "pictures": pictures}})
         os._exit(0)
 
     output = Output(start["limits"]["output_bytes"], end)
     sys.stdout, sys.stderr, sys.stdin = output, open(os.devnull, "w"), open(os.devnull)
     host = Host(server, start["limits"], end)
     try:
+        os.makedirs(PICTURES, exist_ok=True)
         result = evaluate(start, server, host)
     except SyntaxError as error:
         result = failure("SyntaxError", error.msg or str(error), error.lineno)

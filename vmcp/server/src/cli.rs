@@ -14,6 +14,7 @@
 //! | `connection` | a running server, or an engine in this process |
 //! | `running_server` | the state file by which commands find a server |
 //! | `saved_definitions` | definitions of a backend, as a server saved them |
+//! | `kubernetes` | a cluster, through the person's `kubectl` |
 //! | `console` | results on standard output, notes on standard error, exit codes |
 //! | `process` | runtime, signals, the reaper for PID 1 |
 //! | `installed_program` | the path of this program that outlives an upgrade |
@@ -27,6 +28,7 @@ mod connection;
 mod console;
 mod help;
 mod installed_program;
+mod kubernetes;
 mod lifecycle;
 mod operate;
 mod options;

@@ -43,7 +43,7 @@ pub use definitions::SavedDefinitions;
 pub use error::StoreError;
 pub use hashes::{ChangeKind, DefinitionKind, DefinitionName, RecordedChange, StoredHash};
 pub use state::StateStore;
-pub use state::call_log::{CallFact, CallLog, DayMetrics};
+pub use state::call_log::{CallFact, CallHistory, CallLog, DayMetrics};
 pub use state::drift::{Baseline, DriftState, ListedTool, ToolDrift, Trust, TrustRule, TrustedHash};
 pub use state::learned::StoredPair;
 pub use state::reliability::{failing_tools, top_tools};

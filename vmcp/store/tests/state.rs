@@ -1,7 +1,7 @@
 //! Metrics of tools in `state.db`: counts, means, retention, restarts.
 
 use rusqlite::Connection;
-use vmcp_store::{CallFact, STATE_FILE_NAME, StateStore};
+use vmcp_store::{CallFact, CallHistory, STATE_FILE_NAME, StateStore};
 
 #[path = "support/both_stores.rs"]
 mod both_stores;
@@ -16,6 +16,10 @@ fn ok(at: i64, latency_ms: f64) -> CallFact {
 
 fn failed(at: i64, error: &str) -> CallFact {
     CallFact { at, succeeded: false, latency_ms: 10.0, outcome: "tool_error", error: Some(error.into()) }
+}
+
+fn of<'a>(backend: &'a str, tool: &'a str, limit: usize) -> CallHistory<'a> {
+    CallHistory { backend: Some(backend), tool: Some(tool), since: 0, limit }
 }
 
 #[test]
@@ -88,18 +92,41 @@ fn old_calls_leave_the_log_and_stay_in_the_sums() {
         state.record_calls(&[("s", "t", &[ok(old, 10.0), failed(old, "x"), ok(NOW, 40.0)])]).unwrap();
         let before = state.tool_metrics("s", "t").unwrap();
         assert_eq!(state.prune_calls(NOW - 7 * DAY).unwrap(), 2);
-        assert_eq!(state.logged_calls("s", "t", 10).unwrap().len(), 1);
-        let days = state.daily_metrics("s", "t").unwrap();
+        assert_eq!(state.logged_calls(of("s", "t", 10)).unwrap().len(), 1);
+        let days = state.daily_metrics(of("s", "t", 10)).unwrap();
         let counts: Vec<_> =
             days.iter().map(|day| (day.call_count, day.success_count, day.failure_count)).collect();
-        assert_eq!(counts, [(2, 1, 1), (1, 1, 0)]);
-        assert!((days[0].avg_latency_ms - 10.0).abs() < 1e-9);
+        assert_eq!(counts, [(1, 1, 0), (2, 1, 1)], "newest first");
+        assert!((days[1].avg_latency_ms - 10.0).abs() < 1e-9);
         assert_eq!(state.tool_metrics("s", "t").unwrap(), before, "totals do not depend on the log");
         // A second batch of the same day adds to its row.
         state.record_calls(&[("s", "t", &[ok(old + 1, 40.0), ok(old + 2, 40.0)])]).unwrap();
-        let days = state.daily_metrics("s", "t").unwrap();
-        assert_eq!((days.len(), days[0].call_count), (2, 4));
-        assert!((days[0].avg_latency_ms - 25.0).abs() < 1e-9);
+        let days = state.daily_metrics(of("s", "t", 10)).unwrap();
+        assert_eq!((days.len(), days[1].call_count), (2, 4));
+        assert!((days[1].avg_latency_ms - 25.0).abs() < 1e-9);
+    });
+}
+
+#[test]
+fn the_history_is_chosen_by_backend_tool_time_and_number() {
+    both(|state| {
+        let calls = [ok(NOW - 2 * DAY, 1.0), ok(NOW, 1.0)];
+        let all = [("a", "x", &calls[..]), ("a", "y", &calls), ("b", "x", &calls)];
+        state.record_calls(&all).unwrap();
+        let wanted = |backend, tool, since, limit| CallHistory { backend, tool, since, limit };
+        for (choice, expected) in [
+            (wanted(None, None, 0, 100), 6),
+            (wanted(Some("a"), None, 0, 100), 4),
+            (wanted(None, Some("x"), 0, 100), 4),
+            (wanted(Some("a"), Some("x"), NOW - DAY, 100), 1),
+            (wanted(Some("c"), None, 0, 100), 0),
+            (wanted(None, None, 0, 5), 5),
+        ] {
+            assert_eq!(state.daily_metrics(choice).unwrap().len(), expected, "{choice:?}");
+            assert_eq!(state.logged_calls(choice).unwrap().len(), expected, "{choice:?}");
+        }
+        let newest = state.logged_calls(wanted(Some("b"), None, 0, 1)).unwrap().remove(0);
+        assert_eq!((&*newest.backend, &*newest.tool, newest.at, &*newest.outcome), ("b", "x", NOW, "ok"));
     });
 }
 
@@ -108,7 +135,7 @@ fn a_burst_is_counted_in_full_and_logged_in_part() {
     both(|state| {
         let burst: Vec<_> = (0..1000).map(|at| ok(NOW + at, 1.0)).collect();
         assert_eq!(state.record_calls(&[("s", "t", &burst)]).unwrap()[0].call_count, 1000);
-        let logged = state.logged_calls("s", "t", 10_000).unwrap();
+        let logged = state.logged_calls(of("s", "t", 10_000)).unwrap();
         assert_eq!((logged.len(), logged[0].at), (64, NOW + 999));
     });
 }
@@ -120,7 +147,7 @@ fn a_reset_forgets_one_tool_one_backend_or_all() {
         let all = [("a", "x", &call[..]), ("a", "y", &call), ("b", "x", &call), ("c", "z", &call)];
         state.record_calls(&all).unwrap();
         assert_eq!(state.reset_tool_metrics(Some("a"), Some("x")).unwrap(), 1);
-        assert_eq!(state.logged_calls("a", "x", 9).unwrap().len(), 0);
+        assert_eq!(state.logged_calls(of("a", "x", 9)).unwrap().len(), 0);
         assert_eq!(state.all_tool_metrics().unwrap().len(), 3);
         assert_eq!(state.reset_tool_metrics(Some("b"), None).unwrap(), 1);
         assert_eq!(state.reset_tool_metrics(None, None).unwrap(), 2);

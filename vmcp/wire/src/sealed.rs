@@ -12,7 +12,7 @@ use std::fmt;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use chacha20poly1305::aead::{Aead, Payload};
+use chacha20poly1305::aead::{Aead, AeadInOut, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use hkdf::Hkdf;
 use sha2::{Digest, Sha256};
@@ -144,13 +144,30 @@ impl KeyRing {
     /// Seals as [`KeyRing::seal`] does, without base64: for files.
     #[must_use]
     pub fn seal_bytes(&self, nonce: &Nonce, content: &[u8], associated: &[u8], expires: u64) -> Vec<u8> {
-        let plaintext = [expires.to_be_bytes().as_slice(), content].concat();
-        let payload = Payload { msg: &plaintext, aad: associated };
+        self.seal_parts(nonce, &[content], associated, expires)
+    }
+
+    /// Seals as [`KeyRing::seal_bytes`] does, from parts of the content. They are encrypted in the returned
+    /// bytes, so that a large content is in memory once more and not several times.
+    #[must_use]
+    pub fn seal_parts(&self, nonce: &Nonce, content: &[&[u8]], associated: &[u8], expires: u64) -> Vec<u8> {
+        const HEAD: usize = 1 + NONCE_LENGTH;
+        let length: usize = content.iter().map(|part| part.len()).sum();
+        let mut sealed = Vec::with_capacity(HEAD + EXPIRY_LENGTH + length + TAG_LENGTH);
+        sealed.push(VERSION);
+        sealed.extend_from_slice(nonce);
+        sealed.extend_from_slice(&expires.to_be_bytes());
+        for part in content {
+            sealed.extend_from_slice(part);
+        }
         // Fails only beyond 256 GiB; the empty bytes that are returned then open as no token.
-        let Ok(ciphertext) = self.first.present.encrypt(&XNonce::from(*nonce), payload) else {
-            return Vec::new();
-        };
-        [&[VERSION], nonce.as_slice(), &ciphertext].concat()
+        let Some(message) = sealed.get_mut(HEAD..) else { return Vec::new() };
+        let cipher = &self.first.present;
+        match cipher.encrypt_inout_detached(&XNonce::from(*nonce), associated, message.into()) {
+            Ok(tag) => sealed.extend_from_slice(tag.as_slice()),
+            Err(_) => return Vec::new(),
+        }
+        sealed
     }
 
     /// Opens a token of at most [`MAX_TOKEN_LENGTH`] characters. `now` is in seconds since the Unix epoch.
@@ -179,17 +196,18 @@ impl KeyRing {
             return Err(OpenError::Malformed);
         }
         let nonce = XNonce::from(*nonce);
-        let opened = std::iter::once(&self.first)
+        let mut opened = std::iter::once(&self.first)
             .chain(&self.others)
             .map(|key| if *version == VERSION { &key.present } else { &key.former })
             .find_map(|cipher| cipher.decrypt(&nonce, Payload { msg: ciphertext, aad: associated }).ok())
             .ok_or(OpenError::Forged)?;
-        let (expires, content) = opened.split_first_chunk::<EXPIRY_LENGTH>().ok_or(OpenError::Malformed)?;
+        let (expires, _) = opened.split_first_chunk::<EXPIRY_LENGTH>().ok_or(OpenError::Malformed)?;
         let expires = u64::from_be_bytes(*expires);
         if now >= expires {
             return Err(OpenError::Expired { at: expires });
         }
-        Ok(Opened { content: content.to_vec(), expires })
+        drop(opened.drain(..EXPIRY_LENGTH));
+        Ok(Opened { content: opened, expires })
     }
 }
 
@@ -203,6 +221,16 @@ mod tests {
 
     fn ring(secrets: &[&[u8]]) -> KeyRing {
         KeyRing::from_secrets(secrets).unwrap()
+    }
+
+    #[test]
+    fn parts_are_sealed_as_the_whole_in_one_buffer() {
+        let whole = ring(&[NEW]).seal_bytes(&NONCE, b"content", b"file", 100);
+        let parts = ring(&[NEW]).seal_parts(&NONCE, &[b"con", b"", b"tent"], b"file", 100);
+        assert_eq!(parts, whole);
+        assert_eq!(parts.capacity(), parts.len(), "no buffer grew");
+        let opened = ring(&[NEW]).open_bytes(&parts, b"file", 99).unwrap();
+        assert_eq!((opened.content.as_slice(), opened.expires), (b"content".as_slice(), 100));
     }
 
     #[test]

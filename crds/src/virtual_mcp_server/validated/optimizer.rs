@@ -3,8 +3,8 @@
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
-use vmcp_config::OnUnavailable;
 use vmcp_config::raw::{RawProvider, StorageType};
+use vmcp_config::{OnUnavailable, OptimTool};
 
 use super::super::{
     Embeddings, FlatEmbeddingProvider, FlatOptimizer, Llm, Optimizer, Storage, Tei, VirtualMCPServerSpec,
@@ -43,6 +43,21 @@ impl ValidOptimizer {
             settings,
             written_as: WrittenAs::Optimizer,
         }
+    }
+
+    /// Returns true if a tool is offered that changes servers.
+    pub(super) fn adds_servers(&self) -> bool {
+        let tools = self.settings.get("tools").and_then(Value::as_array);
+        let is_of_servers =
+            |tool: &Value| OptimTool::OF_SERVERS.iter().any(|of_servers| tool == of_servers.bare());
+        tools.is_some_and(|tools| tools.iter().any(is_of_servers))
+    }
+
+    /// Returns true if a rule about servers names the image of a program.
+    pub(super) fn names_images(&self) -> bool {
+        let rules = self.settings.get("admin").and_then(|admin| admin.get("allow")).and_then(Value::as_array);
+        let has_image = |rule: &Value| rule.get("image").is_some_and(Value::is_string);
+        rules.is_some_and(|rules| rules.iter().any(has_image))
     }
 
     /// Takes away the language model, and the setting that needs one.

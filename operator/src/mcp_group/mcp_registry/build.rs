@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use sha2::{Digest as _, Sha256};
 use vmcp_crds::GROUP;
 use vmcp_crds::fields::references::SecretKeyReference;
 
 use super::validate::ValidMCPRegistry;
-use super::{WORKLOAD_NAME, child_name};
-use crate::runtime::{BuildSettings, Child, Desired, child_metadata, workload_labels};
+use super::{WORKLOAD_NAME, child_name, digest_secret_name};
+use crate::references::digest_key_secret;
+use crate::runtime::{BuildSettings, Child, Desired, child_metadata, hex_digest, workload_labels};
 use crate::workload::pod;
 use crate::workload::pod_template::{self, PodTemplateError};
 
@@ -44,11 +44,16 @@ pub(super) fn build(
 ) -> Result<Desired, PodTemplateError> {
     let template =
         pod_template::merge(&template(registry, settings), &registry.template, &settings.pod_schema)?;
-    let children = vec![
+    let key = registry.digest_key.as_ref().map(|key| {
+        let name = digest_secret_name(&registry.name);
+        digest_key_secret(child_metadata(name, WORKLOAD_NAME, &registry.name), key)
+    });
+    let mut children: Vec<Child> = key.iter().map(Child::from_object).collect();
+    children.extend([
         Child::from_object(&config_map(registry)),
         Child::from_object(&deployment(registry)).with_pod_template(template),
         Child::from_object(&service(registry)),
-    ];
+    ]);
     Ok(Desired { children, keep: Vec::new() })
 }
 
@@ -100,11 +105,11 @@ fn service(registry: &ValidMCPRegistry) -> Service {
 
 fn template(registry: &ValidMCPRegistry, settings: &BuildSettings) -> PodTemplateSpec {
     // The registry server reads its file at its start only.
-    let mut digest = hex::encode(Sha256::digest(&registry.config));
-    digest.truncate(16);
+    let digest = hex_digest(&registry.config, 16);
     let mut annotations = pod::secrets_annotation(registry.secrets.clone()).unwrap_or_default();
     annotations.insert(format!("{GROUP}/configuration-digest"), digest);
-    let base = pod::base(registry.service_account.as_deref(), &registry.image_pull_secrets);
+    let pull_secrets = settings.pull_secrets(&registry.image_pull_secrets);
+    let base = pod::base(registry.service_account.as_deref(), &pull_secrets);
     let user = settings.fixed_user.then_some(USER);
     let mut spec = PodSpec {
         security_context: Some(pod::non_root(base.security_context.unwrap_or_default(), user)),

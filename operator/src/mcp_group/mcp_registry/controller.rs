@@ -13,16 +13,15 @@ use vmcp_crds::{Invalid, MCPRegistry};
 use super::build::build;
 use super::status;
 use super::validate::validate;
-use super::{WORKLOAD_NAME, child_name};
-use crate::references::{self, ReferencedSecrets};
+use super::{WORKLOAD_NAME, child_name, digest_secret_name};
+use crate::references::{self, DereferenceError, ReferencedSecrets, digest_key};
 use crate::runtime::{
-    ApplyError, BuildSettings, ChildKind, Context, Desired, Triggers, report, run_controller, unchecked,
-    workload_labels,
+    BuildSettings, ChildKind, Context, Desired, Triggers, report, run_controller, unchecked, workload_labels,
 };
 use crate::workload::cluster_events;
 use crate::workload::health::PodCounts;
 use crate::workload::spec_refusal::SpecRefusal;
-use crate::workload::{of_deployment, workload_of_pod};
+use crate::workload::{ReconcileError, of_deployment, workload_of_pod};
 
 /// Reconciles MCPRegistries until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -35,10 +34,17 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
     run_controller(triggers, reconcile).boxed()
 }
 
-async fn reconcile(registry: Arc<MCPRegistry>, context: Arc<Context>) -> Result<Action, ApplyError> {
+async fn reconcile(registry: Arc<MCPRegistry>, context: Arc<Context>) -> Result<Action, ReconcileError> {
     let (namespace, name) = (registry.namespace().unwrap_or_default(), registry.name_any());
-    let secrets = ReferencedSecrets::read(&context, &namespace, &secret_references(&registry)).await?;
-    let (desired, refusal) = match plan(&registry, &secrets, &context.settings) {
+    let wanted = secret_references(&registry);
+    let secrets =
+        ReferencedSecrets::read(&context, &namespace, &wanted).await.map_err(DereferenceError::from)?;
+    let key = if wanted.is_empty() {
+        None
+    } else {
+        Some(digest_key(&context, registry.as_ref(), &digest_secret_name(&name)).await?)
+    };
+    let (desired, refusal) = match plan(&registry, &secrets, key, &context.settings) {
         Ok(desired) => (desired, None),
         Err(refusal) => (keep(&name), Some(refusal)),
     };
@@ -70,6 +76,7 @@ async fn reconcile(registry: Arc<MCPRegistry>, context: Arc<Context>) -> Result<
 pub(super) fn plan(
     registry: &MCPRegistry,
     secrets: &ReferencedSecrets,
+    digest_key: Option<Vec<u8>>,
     settings: &BuildSettings,
 ) -> Result<Desired, SpecRefusal> {
     if let Some(problem) = unchecked("MCPRegistry", &registry.spec, settings) {
@@ -79,13 +86,15 @@ pub(super) fn plan(
     if let Some(missing) = secrets.missing(namespace, &secret_references(registry)) {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
-    Ok(build(&validate(registry, secrets)?, settings)?)
+    Ok(build(&validate(registry, secrets, digest_key)?, settings)?)
 }
 
 /// Leaves all children as they are: the pod of the previous version serves on while the resource is refused.
 fn keep(name: &str) -> Desired {
     let kinds = [ChildKind::ConfigMap, ChildKind::Deployment, ChildKind::Service];
-    Desired { children: Vec::new(), keep: kinds.map(|kind| (kind, child_name(name))).to_vec() }
+    let mut keep = kinds.map(|kind| (kind, child_name(name))).to_vec();
+    keep.push((ChildKind::Secret, digest_secret_name(name)));
+    Desired { children: Vec::new(), keep }
 }
 
 /// Returns the Secrets that the registry refers to. Those of its `volumes` are the kubelet's to find.

@@ -26,7 +26,8 @@ fn child(desired: &Desired, kind: ChildKind) -> Value {
 
 fn planned(spec: &Value) -> Result<Desired, String> {
     let secrets = ReferencedSecrets::from_values(&[("db", ".pgpass", "h:5432:*:u:p")]);
-    plan(&registry(spec), &secrets, &BuildSettings::default()).map_err(|refusal| refusal.to_string())
+    let key = spec.get("pgpassSecretRef").map(|_| b"key".to_vec());
+    plan(&registry(spec), &secrets, key, &BuildSettings::default()).map_err(|refusal| refusal.to_string())
 }
 
 #[test]
@@ -39,6 +40,8 @@ fn the_registry_server_gets_its_file_its_volumes_and_its_passwords() {
         "podTemplateSpec": { "spec": { "containers": [{ "name": "registry-api", "image": "mirror/registry:1" }] } },
     });
     let desired = planned(&spec).unwrap();
+    let key = child(&desired, ChildKind::Secret);
+    assert_eq!(key["metadata"]["name"], "team-api-digest", "the digest of passwords needs a secret key");
     assert_eq!(child(&desired, ChildKind::ConfigMap)["data"]["config.yaml"], FILE);
     let deployment = child(&desired, ChildKind::Deployment);
     let pod = &deployment["spec"]["template"]["spec"];
@@ -102,7 +105,7 @@ fn what_cannot_run_is_refused_with_its_place() {
 fn a_refused_registry_says_why() {
     let registry = registry(&json!({ "volumes": [{ "name": "pgpass" }] }));
     let settings = BuildSettings::default();
-    let refusal = plan(&registry, &ReferencedSecrets::default(), &settings).unwrap_err();
+    let refusal = plan(&registry, &ReferencedSecrets::default(), None, &settings).unwrap_err();
     let status = status::compute(&registry, Some(&refusal), None, &[], "cluster.local");
     assert_eq!(status.phase, Some(MCPRegistryPhase::Failed));
     assert_eq!(status.url.as_deref(), Some("http://team-api.tools.svc.cluster.local:8080"));

@@ -28,13 +28,16 @@ pub(super) struct ValidMCPRegistry {
     pub mounts: Vec<VolumeMount>,
     /// A digest of the values of Secrets; `None` without any.
     pub secrets: Option<String>,
+    /// The key of that digest.
+    pub digest_key: Option<Vec<u8>>,
 }
 
 /// Returns the valid registry, or every problem of the resource. `secrets` holds all values that it refers
-/// to.
+/// to, `digest_key` the key of their digest.
 pub(super) fn validate(
     registry: &MCPRegistry,
     secrets: &ReferencedSecrets,
+    digest_key: Option<Vec<u8>>,
 ) -> Result<ValidMCPRegistry, Invalid> {
     let spec = &registry.spec;
     let mut problems = Vec::new();
@@ -60,7 +63,6 @@ pub(super) fn validate(
     }
     let mounts = typed("spec.volumeMounts", &spec.volume_mounts, &mut problems);
     let references: Vec<_> = spec.pgpass_secret_ref.iter().cloned().collect();
-    let uid = registry.metadata.uid.as_deref().unwrap_or_default();
     let registry = ValidMCPRegistry {
         name: registry.metadata.name.clone().unwrap_or_default(),
         config: spec.config_yaml.clone(),
@@ -70,7 +72,8 @@ pub(super) fn validate(
         template: spec.pod_template_spec.clone(),
         volumes,
         mounts,
-        secrets: (!references.is_empty()).then(|| secrets.digest(&references, uid.as_bytes())),
+        secrets: digest_key.as_ref().map(|key| secrets.digest(&references, key)),
+        digest_key,
     };
     if problems.is_empty() { Ok(registry) } else { Err(Invalid(problems)) }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use kube::ResourceExt as _;
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::mcp_server::AuthServerReference;
+use vmcp_crds::virtual_mcp_server::authz;
 use vmcp_crds::{MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPTelemetryConfig};
 
-use crate::references::CaBundle;
+use crate::references::{CaBundle, policies_in_config_map};
 use crate::runtime::{CallError, ClusterIssuerState, Context};
 use crate::shared_settings::mcp_oidc_config;
 
@@ -22,6 +23,8 @@ pub(in crate::mcp_server) struct GuardReferences {
     pub cluster_issuer: ClusterIssuerState,
     /// The policies.
     pub authz: Option<Arc<MCPAuthzConfig>>,
+    /// The text of the ConfigMap with the policies.
+    pub authz_file: Option<String>,
     /// The settings of traces and metrics.
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
     /// The embedded authorization server.
@@ -37,8 +40,11 @@ impl GuardReferences {
         context: &Context,
     ) -> Result<Self, CallError> {
         let mut found = Self::from_stores(server, context);
+        let namespace = server.namespace().unwrap_or_default();
+        let file = authz::policy_file_of(&server.spec.authz_config);
+        found.authz_file = policies_in_config_map(context, &namespace, file).await?;
         if let Some(config) = &found.oidc {
-            let (namespace, path) = (server.namespace().unwrap_or_default(), mcp_oidc_config::CA_BUNDLE_PATH);
+            let path = mcp_oidc_config::CA_BUNDLE_PATH;
             let reference = mcp_oidc_config::ca_bundle_of(config);
             found.certificates = CaBundle::read(context, &namespace, reference, path).await?;
             found.cluster_issuer = context.cluster_issuer(config.spec.takes_cluster_keys()).await;
@@ -94,9 +100,11 @@ impl GuardReferences {
     }
 
     /// Returns true if the guards refer to this ConfigMap.
-    pub(in crate::mcp_server) fn uses_config_map(&self, name: &str) -> bool {
+    pub(in crate::mcp_server) fn uses_config_map(&self, server: &MCPServer, name: &str) -> bool {
         let bundle = self.oidc.as_deref().and_then(mcp_oidc_config::ca_bundle_of);
+        let file = authz::policy_file_of(&server.spec.authz_config);
         bundle.is_some_and(|bundle| bundle.config_map_ref.name == name)
+            || file.is_some_and(|file| file.name == name)
     }
 }
 

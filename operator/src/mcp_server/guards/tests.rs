@@ -263,3 +263,31 @@ fn volumes_of_the_node_are_mounted_beside_those_of_the_bridge() {
         assert!(refused.starts_with(expected), "{refused}");
     }
 }
+
+#[test]
+fn policies_of_a_config_map_are_followed_and_their_change_is_a_rollout() {
+    let spec = "{image: 'x:1', transport: streamable-http, mcpPort: 3000, authzConfig: {type: configMap, configMap: \
+                {name: policies}}}";
+    let with = |policy: &str| {
+        let document = json!({ "version": "1.0", "type": "cedarv1", "cedar": { "policies": [policy] } });
+        let guards = GuardReferences { authz_file: Some(document.to_string()), ..GuardReferences::default() };
+        References { guards, ..references(&issuer()) }
+    };
+    let guards = |policy: &str| {
+        let desired = planned(spec, &with(policy)).unwrap();
+        let text = child(&desired, ChildKind::ConfigMap)["data"]["guards.yaml"].take();
+        let template = child(&desired, ChildKind::Deployment)["spec"]["template"]["metadata"].take();
+        (text.as_str().unwrap().to_owned(), template["annotations"]["toolhive.stacklok.com/guards"].take())
+    };
+    let (text, before) = guards("permit(principal, action, resource);");
+    assert!(text.contains("permit(principal, action, resource);"), "{text}");
+    let (_, after) = guards("forbid(principal, action, resource);");
+    assert!(before.is_string() && before != after, "{before} {after}");
+    let missing = References { guards: GuardReferences::default(), ..references(&issuer()) };
+    let refused = refused(spec, &missing);
+    assert!(
+        refused.contains("spec.authzConfig.configMap: there is no text under the key authz.json"),
+        "{refused}"
+    );
+    assert!(refused.contains("kubectl create configmap policies"), "{refused}");
+}

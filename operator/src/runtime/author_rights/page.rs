@@ -27,6 +27,11 @@ Without `AUTHORS_CHECKED`, the operator itself refuses the field of every line, 
             Trigger::GivenInItem(lists, field) => {
                 lists.iter().map(|list| format!("`{list}[].{field}`")).collect::<Vec<_>>().join(", ")
             }
+            Trigger::HasWord(list, words) => {
+                let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+                format!("`{list}` with {}", words.join(", "))
+            }
+            Trigger::IsInItem(list, field, value) => format!("`{list}[].{field}: {value}`"),
             Trigger::Is(path, value) => format!("`{path}: {value}`"),
             Trigger::Unless(path, value) => format!("`{path}`, unless `{value}`"),
         };

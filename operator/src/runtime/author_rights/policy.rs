@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::table::{AUTHOR_RIGHTS, AuthorRight, Right, Trigger};
+use super::table::{AUTHOR_RIGHTS, AuthorRight, REFERENCE_GRANT, Right, Trigger};
 
 /// Returns the template of the chart with the kinds and the validations of its policy.
 pub fn author_rights_policy() -> String {
@@ -10,6 +10,8 @@ pub fn author_rights_policy() -> String {
                     {{- define \"vmcp-operator.authorKinds\" -}}\n"
         .to_owned();
     let mut kinds: Vec<&str> = AUTHOR_RIGHTS.iter().flat_map(|row| row.kinds).copied().collect();
+    // The template names the kind of the other API group itself.
+    kinds.retain(|kind| *kind != REFERENCE_GRANT);
     kinds.sort_unstable();
     kinds.dedup();
     let plurals: Vec<String> = kinds.iter().map(|kind| plural(kind)).collect();
@@ -54,6 +56,15 @@ fn expression(row: &AuthorRight) -> String {
                 |list: &&str| format!("{}.orValue([]).exists(item, has(item.{field}))", optional(list));
             Some(lists.iter().map(given).collect::<Vec<_>>().join(" || "))
         }
+        Trigger::HasWord(list, words) => {
+            let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+            let words = words.join(", ");
+            Some(format!("{}.orValue([]).exists(word, word in [{words}])", optional(list)))
+        }
+        Trigger::IsInItem(list, field, value) => Some(format!(
+            "{}.orValue([]).exists(item, item.?{field}.orValue('') == '{value}')",
+            optional(list)
+        )),
         Trigger::Is(path, value) => Some(format!("{}.orValue('') == '{value}'", optional(path))),
         Trigger::Unless(path, value) => Some(format!("{}.orValue('{value}') != '{value}'", optional(path))),
     };
@@ -73,7 +84,12 @@ fn message(row: &AuthorRight) -> String {
         Trigger::GivenInItem(lists, field) => {
             format!("{field} of an entry of spec.{}", lists.join(", spec."))
         }
-        Trigger::Is(path, _) | Trigger::Unless(path, _) => format!("spec.{path}"),
+        Trigger::IsInItem(list, field, value) => {
+            format!("an entry of spec.{list} with {field} {value}")
+        }
+        Trigger::HasWord(path, _) | Trigger::Is(path, _) | Trigger::Unless(path, _) => {
+            format!("spec.{path}")
+        }
     };
     format!("{subject} {}; this takes the right to {} in the namespace", row.gives, row.right.words())
 }

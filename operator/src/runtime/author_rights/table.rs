@@ -22,6 +22,10 @@ pub enum Trigger {
     Given(&'static [&'static str]),
     /// An item of one of these lists that has this field.
     GivenInItem(&'static [&'static str], &'static str),
+    /// A list that has one of these words.
+    HasWord(&'static str, &'static [&'static str]),
+    /// An item of this list in which a field has this value.
+    IsInItem(&'static str, &'static str, &'static str),
     /// A field with this value.
     Is(&'static str, &'static str),
     /// A field with another value than this one, which is its default.
@@ -71,13 +75,24 @@ const BUDGETS: Right = Right::to_create("policy", "poddisruptionbudgets", "PodDi
 const NETWORK_POLICIES: Right = Right::to_create("networking.k8s.io", "networkpolicies", "NetworkPolicies");
 const JOBS: Right = Right::to_create("batch", "jobs", "Jobs");
 const PODS: Right = Right { verb: "list", group: "", resource: "pods", kinds: "Pods" };
+const SERVER_ENTRIES: Right =
+    Right::to_create("toolhive.stacklok.com", "mcpserverentries", "MCPServerEntries");
+const SERVERS: Right = Right::to_create("toolhive.stacklok.com", "mcpservers", "MCPServers");
+const NEW_SECRETS: Right = Right::to_create("", "secrets", "Secrets");
 const ROUTES: Right = Right::to_create("gateway.networking.k8s.io", "httproutes", "HTTPRoutes");
 const MONITORS: Right = Right::to_create("monitoring.coreos.com", "servicemonitors", "ServiceMonitors");
 const SECRETS: Right = Right::to_get("secrets", "Secrets");
 const CONFIG_MAPS: Right = Right::to_get("configmaps", "ConfigMaps");
 
+/// Tools by which clients change servers.
+const SERVER_TOOLS: Trigger = Trigger::HasWord(
+    "optimizer.tools",
+    &["add_mcp_server", "remove_mcp_server", "enable_mcp_server", "disable_mcp_server"],
+);
 /// Lists of webhooks.
 const WEBHOOKS: &[&str] = &["mutating", "validating", "post"];
+/// The kind of the Gateway API by which a namespace lets others refer to its objects.
+pub(super) const REFERENCE_GRANT: &str = "ReferenceGrant";
 /// Servers at a URL.
 const ENTRIES: &[&str] = &["MCPServerEntry", "MCPRemoteProxy"];
 
@@ -154,6 +169,16 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
     ),
     row(
         &["VirtualMCPServer"],
+        Trigger::Given(&[
+            "console.operatorTokenSecretRefs",
+            "console.viewerTokenSecretRefs",
+            "console.signIn.clientSecretRef",
+        ]),
+        "takes values of Secrets as tokens of its console, or sends one to the provider that is named here",
+        SECRETS,
+    ),
+    row(
+        &["VirtualMCPServer"],
         Trigger::Is("config.code.engine", "job"),
         "has Jobs run an image of its author's choice, and lets its pods make them",
         JOBS,
@@ -165,6 +190,19 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
         PODS,
     ),
     row(
+        &["VirtualMCPServer"],
+        SERVER_TOOLS,
+        "lets its clients add, switch and remove MCPServerEntries",
+        SERVER_ENTRIES,
+    ),
+    row(&["VirtualMCPServer"], SERVER_TOOLS, "lets its pods make the Secrets of such servers", NEW_SECRETS),
+    row(
+        &["VirtualMCPServer"],
+        Trigger::GivenInItem(&["optimizer.admin.allow"], "image"),
+        "lets its clients run programs, as MCPServers",
+        SERVERS,
+    ),
+    row(
         &["MCPServer"],
         Trigger::Given(&["networkPolicy.ingressFrom"]),
         "adds callers to a NetworkPolicy, which opens what other policies close",
@@ -174,6 +212,12 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
         &["MCPServer"],
         Trigger::Is("permissionProfile.type", "configmap"),
         "adds outgoing connections to a NetworkPolicy, which opens what other policies close",
+        NETWORK_POLICIES,
+    ),
+    row(
+        &[REFERENCE_GRANT],
+        Trigger::IsInItem("from", "kind", "VirtualMCPServer"),
+        "adds VirtualMCPServers of another namespace to NetworkPolicies of MCPServers, which opens what other policies close",
         NETWORK_POLICIES,
     ),
     row(

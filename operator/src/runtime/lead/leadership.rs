@@ -21,7 +21,14 @@ impl Leadership {
     /// Returns true if this replica may write now. False also for a process that was suspended past the end
     /// of its lease.
     pub fn holds(&self) -> bool {
-        self.0.lock().is_some_and(|until| Instant::now() < until)
+        self.remaining().is_some()
+    }
+
+    /// Returns the time for which this replica may write for certain: a write that takes longer could meet
+    /// those of the next leader. `None` if it may not write now.
+    pub(crate) fn remaining(&self) -> Option<Duration> {
+        let until = (*self.0.lock())?;
+        until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 
     /// Permits writes for this time from now on.
@@ -32,5 +39,24 @@ impl Leadership {
     /// Forbids writes from now on.
     pub(super) fn end(&self) {
         *self.0.lock() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_permission_ends_with_the_lease() {
+        let leadership = Leadership::default();
+        assert_eq!(leadership.remaining(), None);
+        leadership.extend(Duration::from_secs(15));
+        let left = leadership.remaining().expect("a lease");
+        assert!(left <= Duration::from_secs(15) && left > Duration::from_secs(5), "{left:?}");
+        leadership.extend(Duration::ZERO);
+        assert!(!leadership.holds());
+        leadership.extend(Duration::from_secs(15));
+        leadership.end();
+        assert_eq!(leadership.remaining(), None);
     }
 }

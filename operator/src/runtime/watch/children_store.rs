@@ -19,17 +19,13 @@ use kube::api::{DynamicObject, ObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde::de::DeserializeOwned;
 
+use super::first_lists::optional_api;
 use super::stored_child::{StoredChild, version};
 use super::{
     ChildKind, ChildType, MANAGED_BY_LABEL, OPERATOR_NAME, WatchEnvironment, WatchName, controller_of, scope,
     watch_error,
 };
-use vmcp_error_chain::error_chain;
 
-/// The interval at which the operator looks again for an optional API that the cluster lacks.
-const MISSING_API_POLL_INTERVAL: Duration = Duration::from_mins(1);
-/// The interval at which the operator asks again whether there is an optional API, if it got no answer.
-const FAILED_PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// Time for which deleted objects are remembered: longer than any call of the API server may take.
 const DELETED_MEMORY: Duration = Duration::from_mins(1);
 
@@ -46,12 +42,15 @@ pub struct ChildrenStore {
     listeners: Mutex<HashMap<&'static str, OwnerListener>>,
     /// Optional kinds that the cluster lacks.
     missing: RwLock<HashSet<ChildKind>>,
+    /// Kinds of which no object is made.
+    disabled: HashSet<ChildKind>,
 }
 
 impl ChildrenStore {
-    /// Makes an empty store. Of kinds that are `disabled` no object is made; they count as missing.
+    /// Makes an empty store. Of kinds that are `disabled` no object is made; they count as missing, and
+    /// objects from before are deleted.
     pub(crate) fn without(disabled: Vec<ChildKind>) -> Self {
-        Self { missing: RwLock::new(disabled.into_iter().collect()), ..Self::default() }
+        Self { disabled: disabled.into_iter().collect(), ..Self::default() }
     }
 
     /// Returns one child of an owner, as it was seen last.
@@ -87,9 +86,9 @@ impl ChildrenStore {
         self.read().get(owner).into_iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
-    /// Returns true if the cluster lacks this optional kind.
+    /// Returns true if the cluster lacks this optional kind, or none of it is made.
     pub fn is_missing(&self, kind: ChildKind) -> bool {
-        self.missing.read().contains(&kind)
+        self.disabled.contains(&kind) || self.missing.read().contains(&kind)
     }
 
     /// Calls `listener` with (namespace, name) of the owner when a child of an owner of this kind changed.
@@ -177,7 +176,8 @@ impl ChildrenStore {
             self.await_api(environment, kind, &name).await;
         }
         let resource = environment.api_group.resource(kind.resource());
-        let api = scope::api::<DynamicObject>(environment.client, name.part.as_deref(), &resource);
+        let client = environment.clients.for_watch();
+        let api = scope::api::<DynamicObject>(&client, name.part.as_deref(), &resource);
         let config = environment.scope.watch_config().labels(&format!("{MANAGED_BY_LABEL}={OPERATOR_NAME}"));
         let events = environment.history.restarting(|| {
             let events = watcher(api.clone(), config.clone()).default_backoff();
@@ -235,23 +235,15 @@ impl ChildrenStore {
 
     /// Waits until the cluster has an optional kind.
     async fn await_api(&self, environment: &WatchEnvironment<'_>, kind: ChildKind, name: &WatchName) {
-        loop {
-            match has_api(environment, kind).await {
-                Ok(true) => break,
-                Ok(false) => {
-                    self.missing.write().insert(kind);
-                    // A kind that does not exist has no objects: its list is complete.
-                    environment.first_lists.complete(name);
-                    tokio::time::sleep(MISSING_API_POLL_INTERVAL).await;
-                }
-                // No answer says nothing about the kind: children of it must not be taken for impossible.
-                Err(error) => {
-                    environment.first_lists.failed(name, &error_chain(&error));
-                    tokio::time::sleep(FAILED_PROBE_INTERVAL).await;
-                }
+        let found = |is_found: bool| {
+            let mut missing = self.missing.write();
+            if is_found {
+                missing.remove(&kind);
+            } else {
+                missing.insert(kind);
             }
-        }
-        self.missing.write().remove(&kind);
+        };
+        optional_api::await_api(environment, &kind.resource(), std::slice::from_ref(name), found).await;
     }
 
     /// Returns the name of the watch of a kind in one part of the scope.
@@ -305,26 +297,11 @@ impl ChildrenStore {
     }
 }
 
-/// Looks whether the cluster has an optional kind.
-async fn has_api(environment: &WatchEnvironment<'_>, kind: ChildKind) -> kube::Result<bool> {
-    let resource = kind.resource();
-    match environment.client.list_api_group_resources(&resource.api_version).await {
-        Ok(list) => Ok(list.resources.iter().any(|found| found.kind == resource.kind)),
-        // The group itself is unknown.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use axum::http::StatusCode;
     use serde_json::json;
-    use vmcp_crds::ApiGroup;
 
-    use super::super::{FirstLists, History, Scope};
     use super::*;
-    use crate::runtime::Metrics;
 
     fn object(version: &str) -> DynamicObject {
         serde_json::from_value(json!({
@@ -354,6 +331,14 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_that_is_switched_off_is_known_and_never_made() {
+        let children = ChildrenStore::without(vec![ChildKind::ConfigMap]);
+        assert!(children.put(ChildKind::ConfigMap, object("10")), "made before, and to be deleted");
+        assert!(children.is_missing(ChildKind::ConfigMap) && !children.is_missing(ChildKind::Secret));
+        assert_eq!(children.of_owner("owner"), [(ChildKind::ConfigMap, "x".to_owned())]);
+    }
+
+    #[test]
     fn an_old_event_does_not_hide_what_was_written_since() {
         let children = ChildrenStore::default();
         let known =
@@ -379,41 +364,5 @@ mod tests {
         assert!(children.put(ChildKind::ConfigMap, object("12")), "its label was lost, and is back");
         children.put_listed(ChildKind::ConfigMap, object("3"));
         assert!(children.put(ChildKind::ConfigMap, object("4")), "restored from a backup");
-    }
-
-    #[tokio::test]
-    async fn an_api_is_missing_only_if_the_server_says_so() {
-        let resources = json!({ "kind": "APIResourceList", "groupVersion": "gateway.networking.k8s.io/v1", "resources": [
-            { "name": "httproutes", "singularName": "", "namespaced": true, "kind": "HTTPRoute", "verbs": ["list"] },
-        ] });
-        let list = axum::routing::get(async move || axum::Json(resources));
-        let refused = axum::routing::get(async || StatusCode::FORBIDDEN);
-        let api = axum::Router::new()
-            .route("/apis/gateway.networking.k8s.io/v1", list)
-            .route("/apis/monitoring.coreos.com/v1", refused);
-        let ask = async |router: axum::Router, kind: ChildKind| {
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            let url = format!("http://{}", listener.local_addr().expect("an address"));
-            tokio::spawn(async move { axum::serve(listener, router).await });
-            let _ = rustls::crypto::ring::default_provider().install_default();
-            let config = kube::Config::new(url.parse().expect("a URL"));
-            let client = kube::Client::try_from(config).expect("a client");
-            let environment = WatchEnvironment {
-                client: &client,
-                scope: &Scope::parse("", ""),
-                api_group: ApiGroup::default(),
-                metrics: &Metrics::default(),
-                first_lists: &FirstLists::awaiting([]),
-                history: &History::default(),
-            };
-            has_api(&environment, kind).await.ok()
-        };
-        assert_eq!(ask(api.clone(), ChildKind::HTTPRoute).await, Some(true));
-        assert_eq!(ask(api, ChildKind::ServiceMonitor).await, None, "a refusal says nothing about the kind");
-        let nothing = axum::Router::new().fallback(async || {
-            let status = json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404 });
-            (StatusCode::NOT_FOUND, axum::Json(status))
-        });
-        assert_eq!(ask(nothing, ChildKind::HTTPRoute).await, Some(false));
     }
 }

@@ -3,6 +3,8 @@
 //! Nothing is reconciled before every watch has listed once, so that a single watch without rights, or of a
 //! kind without definition, holds up everything. [`FirstLists::pending`] names it.
 
+pub(super) mod optional_api;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

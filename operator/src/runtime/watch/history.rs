@@ -38,7 +38,7 @@ impl History {
     pub(crate) async fn follow(&self, environment: &WatchEnvironment<'_>, forget: impl Fn()) {
         let resource = environment.api_group.resource(ApiResource::erase::<VirtualMCPServer>(&()));
         let part = environment.scope.parts().into_iter().next().flatten();
-        let api = scope::api::<DynamicObject>(environment.client, part.as_deref(), &resource);
+        let api = scope::api::<DynamicObject>(environment.clients.for_calls(), part.as_deref(), &resource);
         let mut known = None;
         loop {
             match tokio::time::timeout(POLL_TIMEOUT, revision(&api)).await {

@@ -7,6 +7,7 @@
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll};
@@ -17,6 +18,7 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Resource, ResourceExt as _};
 
+use super::first_lists::optional_api;
 use super::parsed::watched::{self, Watched};
 use super::{Parsed, WatchEnvironment, WatchName, WatchedResource, kind_of, scope, watch_error};
 
@@ -49,6 +51,10 @@ pub struct ResourceStore<K: WatchedResource> {
     labels: Option<String>,
     /// Drops the parts of an object that no controller reads, before it is stored.
     trim: fn(&mut K),
+    /// True if a cluster may lack the kind: it is watched as soon as the cluster has it.
+    is_optional: bool,
+    /// True while the cluster lacks the kind.
+    is_missing: AtomicBool,
 }
 
 impl<K: WatchedResource> Default for ResourceStore<K> {
@@ -68,7 +74,19 @@ impl<K: WatchedResource> ResourceStore<K> {
             listeners: Mutex::default(),
             labels,
             trim,
+            is_optional: false,
+            is_missing: AtomicBool::new(false),
         }
+    }
+
+    /// Makes an empty store of a kind that a cluster may lack.
+    pub(super) fn optional() -> Self {
+        Self { is_optional: true, ..Self::default() }
+    }
+
+    /// Returns true while the cluster lacks the kind.
+    pub fn is_missing(&self) -> bool {
+        self.is_missing.load(Ordering::Relaxed)
     }
 
     /// Returns the object of this name if there is a well-formed one.
@@ -93,6 +111,13 @@ impl<K: WatchedResource> ResourceStore<K> {
         let namespaces = self.namespaces.read();
         let objects = namespaces.get(namespace).into_iter().flatten();
         objects.filter_map(|(_, object)| object.well_formed().cloned()).collect()
+    }
+
+    /// Returns the well-formed objects of all namespaces that are wanted, in no order.
+    pub fn select(&self, is_wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        let namespaces = self.namespaces.read();
+        let objects = namespaces.values().flatten().filter_map(|(_, object)| object.well_formed());
+        objects.filter(|object| is_wanted(object)).cloned().collect()
     }
 
     /// Returns a reader of the store, for kube's own machinery.
@@ -120,6 +145,11 @@ impl<K: WatchedResource> ResourceStore<K> {
         writer.apply_watcher_event(&watcher::Event::InitDone);
         let mut parts: Vec<_> =
             environment.scope.parts().into_iter().map(|part| (Self::watch_name(part), Vec::new())).collect();
+        if self.is_optional {
+            let watches: Vec<_> = parts.iter().map(|(name, _)| name.clone()).collect();
+            let found = |is_found: bool| self.is_missing.store(!is_found, Ordering::Relaxed);
+            optional_api::await_api(environment, &self.resource(), &watches, found).await;
+        }
         let mut events: SelectAll<_> = parts
             .iter()
             .enumerate()
@@ -173,7 +203,7 @@ impl<K: WatchedResource> ResourceStore<K> {
         }
         let trim = self.trim;
         let resource = environment.api_group.resource(ApiResource::erase::<K>(&()));
-        watcher(scope::api::<Watched<K>>(environment.client, part, &resource), config)
+        watcher(scope::api::<Watched<K>>(&environment.clients.for_watch(), part, &resource), config)
             .default_backoff()
             .map_ok(watched::parsed)
             .modify(move |parsed: &mut Parsed<K>| {

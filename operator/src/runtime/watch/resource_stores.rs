@@ -1,6 +1,8 @@
 //! The stores of every kind that a controller reconciles or reacts to, and what is dropped before an object
 //! is kept.
 
+mod reference_grant;
+
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
@@ -12,6 +14,7 @@ use vmcp_crds::{
     VirtualMCPCompositeToolDefinition, VirtualMCPServer,
 };
 
+pub use self::reference_grant::{GrantFrom, GrantTo, ReferenceGrant, ReferenceGrantSpec};
 use super::resource_store::AnyResourceStore;
 use super::{MANAGED_BY_LABEL, OPERATOR_NAME, ResourceStore, WatchEnvironment, WatchName, value_cache};
 
@@ -45,6 +48,8 @@ pub struct ResourceStores {
     pub webhook_configs: ResourceStore<MCPWebhookConfig>,
     /// Every VirtualMCPCompositeToolDefinition.
     pub composite_tool_definitions: ResourceStore<VirtualMCPCompositeToolDefinition>,
+    /// Every ReferenceGrant, if the cluster has the kind.
+    pub reference_grants: ResourceStore<ReferenceGrant>,
     /// Pods that the operator's workloads made, without their spec.
     pub pods: ResourceStore<Pod>,
     /// Every Secret, without its data: `Context::secret` reads that.
@@ -71,6 +76,7 @@ impl Default for ResourceStores {
             tool_configs: ResourceStore::default(),
             webhook_configs: ResourceStore::default(),
             composite_tool_definitions: ResourceStore::default(),
+            reference_grants: ResourceStore::optional(),
             pods: ResourceStore::new(Some(ours), trim_pod),
             secrets: ResourceStore::new(None, value_cache::trim),
             config_maps: ResourceStore::new(None, value_cache::trim),
@@ -80,7 +86,7 @@ impl Default for ResourceStores {
 
 impl ResourceStores {
     /// Lists every store; a new field that is missing here does not compile.
-    fn all(&self) -> [&dyn AnyResourceStore; 17] {
+    fn all(&self) -> [&dyn AnyResourceStore; 18] {
         let Self {
             virtual_mcp_servers,
             mcp_groups,
@@ -96,6 +102,7 @@ impl ResourceStores {
             tool_configs,
             webhook_configs,
             composite_tool_definitions,
+            reference_grants,
             pods,
             secrets,
             config_maps,
@@ -115,6 +122,7 @@ impl ResourceStores {
             tool_configs,
             webhook_configs,
             composite_tool_definitions,
+            reference_grants,
             pods,
             secrets,
             config_maps,

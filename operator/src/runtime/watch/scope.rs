@@ -5,8 +5,11 @@
 //! namespace to itself, the release for the whole cluster excludes it: its watches never bring an object from
 //! there.
 
+mod clients;
+
 use std::collections::BTreeSet;
 
+pub use self::clients::Clients;
 use kube::api::ApiResource;
 use kube::core::DynamicResourceScope;
 use kube::runtime::watcher;
@@ -57,6 +60,14 @@ impl Scope {
         }
     }
 
+    /// Returns true if objects of this namespace are watched.
+    pub(crate) fn contains(&self, namespace: &str) -> bool {
+        match self {
+            Self::Cluster { except } => !except.contains(namespace),
+            Self::Namespaces(names) => names.contains(namespace),
+        }
+    }
+
     /// Returns the parts that are watched apart: `None` is the whole cluster.
     pub(crate) fn parts(&self) -> Vec<Option<String>> {
         match self {
@@ -85,6 +96,14 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_is_watched_unless_it_is_left_out() {
+        let contains = |scope: Scope| ["a", "b"].map(|namespace| scope.contains(namespace));
+        assert_eq!(contains(Scope::parse("a", "")), [true, false]);
+        assert_eq!(contains(Scope::parse("", "a")), [false, true]);
+        assert_eq!(contains(Scope::parse("", "")), [true, true]);
+    }
 
     #[test]
     fn watches_leave_out_the_excluded_namespaces() {

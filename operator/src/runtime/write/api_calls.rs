@@ -9,7 +9,8 @@ use crate::runtime::context::Context;
 use crate::runtime::failure::{Failure, Retry};
 use vmcp_error_chain::error_chain;
 
-/// The longest that one call may take; then it fails with [`CallError::Timeout`].
+/// The longest that one call may take; then it fails with [`CallError::Timeout`]. A write ends with the lease
+/// at the latest.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Error of one call of the API server.
@@ -120,14 +121,17 @@ impl Context {
         call: impl Future<Output = kube::Result<T>> + Send,
     ) -> Result<T, CallError> {
         debug_assert!(verbs_of(kind).contains(&verb), "{verb} of {kind} is missing in `rights.rs`");
-        if !matches!(verb, Verb::Get | Verb::List) {
-            if !self.leadership.holds() {
-                return Err(CallError::NotLeader);
-            }
+        let is_write = !matches!(verb, Verb::Get | Verb::List);
+        let mut timeout = CALL_TIMEOUT;
+        if is_write {
+            let Some(remaining) = self.leadership.remaining() else { return Err(CallError::NotLeader) };
+            // A write on its way must not outlive the lease.
+            timeout = timeout.min(remaining);
             self.metrics.wrote(kind, verb.as_str());
         }
         let named = || name.to_owned();
-        match tokio::time::timeout(CALL_TIMEOUT, call).await {
+        match tokio::time::timeout(timeout, call).await {
+            Err(_) if is_write && !self.leadership.holds() => Err(CallError::NotLeader),
             Err(_) => Err(CallError::Timeout { verb, kind, name: named() }),
             Ok(Err(cause)) => Err(CallError::Api { verb, kind, name: named(), cause: Box::new(cause) }),
             Ok(Ok(value)) => Ok(value),

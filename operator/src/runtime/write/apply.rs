@@ -17,10 +17,10 @@ use kube::api::{
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::{CallError, Child, Verb};
 use crate::runtime::context::Context;
+use crate::runtime::digest::hex_digest;
 use crate::runtime::failure::{Failure, Retry};
 use crate::runtime::watch::{
     ChildKind, ChildType, INSTANCE_LABEL, MANAGED_BY_LABEL, OPERATOR_NAME, controller_of,
@@ -136,6 +136,7 @@ impl Context {
         let mut present: Vec<(ChildKind, String)> = Vec::new();
         for child in desired.children {
             if self.children.is_missing(child.kind) {
+                // Unwanted now: an object from before the kind was switched off is deleted below.
                 applied.missing.push(child.kind);
                 continue;
             }
@@ -391,7 +392,5 @@ fn to_json(object: &DynamicObject) -> Value {
 
 /// Returns the first 16 bytes of the SHA-256 of a value, in hex.
 fn digest_of(value: &Value) -> String {
-    let mut text = hex::encode(Sha256::digest(value.to_string()));
-    text.truncate(32);
-    text
+    hex_digest(value.to_string(), 32)
 }

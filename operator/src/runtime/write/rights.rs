@@ -90,8 +90,8 @@ pub fn rights() -> Rights {
             need(&resource.group, &resource.plural, verb.rbac());
         }
     }
-    // Binding a role takes this, or every right of the role. The chart names the one role that is bound: that
-    // of servers whose scripts run as Jobs.
+    // Binding a role takes this, or every right of the role. The chart names the roles that are bound: that
+    // of servers whose scripts run as Jobs, and those of servers whose clients add servers.
     for roles in ["clusterroles", "roles"] {
         need("rbac.authorization.k8s.io", roles, &["bind"]);
     }

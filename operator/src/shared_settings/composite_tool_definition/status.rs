@@ -15,6 +15,9 @@ use crate::runtime::Conditions;
 /// Most mistakes that the status lists; all of them are few enough to correct at once.
 const MAX_ERRORS: usize = 100;
 
+/// Most servers that the status lists: a status has to fit into an object of 1.5 MiB.
+const MAX_LISTED: usize = 256;
+
 /// Most servers whose missing tools a message names.
 const MAX_SERVERS: usize = 10;
 
@@ -30,6 +33,7 @@ pub(super) fn compute(
     };
     let mut referencing: Vec<_> = servers.iter().filter(refers).map(|server| server.name_any()).collect();
     referencing.sort_unstable();
+    referencing.truncate(MAX_LISTED);
     let generation = definition.metadata.generation.unwrap_or_default();
     let before = definition.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
@@ -126,6 +130,8 @@ mod tests {
         let kinds: Vec<_> =
             status.conditions.iter().map(|it| (it.type_.as_str(), it.reason.as_str())).collect();
         assert_eq!(kinds, [("Ready", "WorkflowReady"), ("WorkflowValidated", "ValidationSuccess")]);
+        let many: Vec<_> = (0..=MAX_LISTED).map(|number| server(&format!("s{number}"), &named)).collect();
+        assert_eq!(compute(&fine, &many).referencing_virtual_servers.len(), MAX_LISTED);
     }
 
     #[test]

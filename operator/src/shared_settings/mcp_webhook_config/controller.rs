@@ -28,12 +28,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 
 /// Returns all configurations of a server's namespace, because the server's earlier reference is unknown.
 fn configs_of_namespace<K: CustomResource>(change: &Change<K>, context: &Context) -> Vec<(String, String)> {
-    if !change.substantial {
-        return Vec::new();
-    }
-    let namespace = change.object.namespace().unwrap_or_default();
-    let configs = context.resources.webhook_configs.list(&namespace);
-    configs.into_iter().map(|config| (namespace.clone(), config.name_any())).collect()
+    references::concerned(change, &context.resources.webhook_configs, |_, _| change.substantial)
 }
 
 async fn reconcile(config: Arc<MCPWebhookConfig>, context: Arc<Context>) -> Result<Action, CallError> {

@@ -17,9 +17,10 @@ use vmcp_crds::lower::{
     ADMIN_PORT, CACHE_DIR, CLIENT_PORT, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE, SCRIPT_JOBS_VARIABLE,
     SCRIPT_USER_VARIABLE, SECRETS_DIR,
 };
-use vmcp_crds::virtual_mcp_server::Validated;
+use vmcp_crds::virtual_mcp_server::{RESTARTED_AT, Validated};
 
-use super::{account, meta, replicas, scripts};
+use super::replicas::{self, LiveReplicas, Replicas};
+use super::{account, added_servers, meta, needs_token, scripts};
 use crate::runtime::{BuildSettings, Child};
 use crate::virtual_mcp_server::names::{self, CONFIG_FILE, CONTAINER};
 use crate::virtual_mcp_server::start_settings;
@@ -31,20 +32,27 @@ const CONFIG_DIR: &str = "/etc/vmcp/config";
 const NONROOT: i64 = 65_532;
 
 /// Returns the Deployment. `grace` is the time that a pod needs to end, which follows from its configuration;
-/// `start_settings` is the digest of the settings whose change replaces the pods.
+/// `start_settings` is the digest of the settings whose change replaces the pods; `live` are the numbers of
+/// pods that are stored.
 pub(in crate::virtual_mcp_server) fn deployment(
     server: &Validated,
     grace: Duration,
     start_settings: String,
+    live: LiveReplicas,
     settings: &BuildSettings,
 ) -> Child {
+    let Replicas { wanted, kept } = Replicas::new(server, live);
+    let mut metadata = server.overrides.deployment.on(meta(server, server.name.clone()));
+    if let Some(kept) = kept {
+        metadata.annotations.get_or_insert_default().insert(replicas::annotation(), kept.to_string());
+    }
     let template = template(server, grace, start_settings, settings);
     // Cannot fail: `validate` has merged the same template into an empty one.
     let merged = pod_template::merge(&template, &server.pods.template, &settings.pod_schema).ok();
     let deployment = Child::from_object(&Deployment {
-        metadata: server.overrides.deployment.on(meta(server, server.name.clone())),
+        metadata,
         spec: Some(DeploymentSpec {
-            replicas: replicas(&server.scale),
+            replicas: wanted,
             selector: LabelSelector {
                 match_labels: Some(names::selector(&server.name)),
                 ..LabelSelector::default()
@@ -77,17 +85,19 @@ fn template(
     let pods = &server.pods;
     let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
     let account = account(server);
-    let base = pod::base(Some(&account), &pods.image_pull_secrets);
+    let base = pod::base(Some(&account), &settings.pull_secrets(&pods.image_pull_secrets));
+    let restarted_at = server.restarted_at.clone().map(|time| (RESTARTED_AT.to_owned(), time));
+    let annotations = [(start_settings::annotation(), start_settings)].into_iter().chain(restarted_at);
     PodTemplateSpec {
         metadata: Some(server.overrides.deployment.on_pods(ObjectMeta {
             labels: Some(pod_labels(server)),
-            annotations: Some(BTreeMap::from([(start_settings::annotation(), start_settings)])),
+            annotations: Some(annotations.collect()),
             ..ObjectMeta::default()
         })),
         spec: Some(PodSpec {
             // Not even the token of an account that the resource names: `vmcp` calls the API server for
-            // Jobs of scripts alone.
-            automount_service_account_token: Some(scripts::granted_role(server, settings).is_some()),
+            // Jobs of scripts and servers of clients alone.
+            automount_service_account_token: Some(needs_token(server, settings)),
             termination_grace_period_seconds: Some(pods.termination_grace_period_seconds.unwrap_or(grace)),
             security_context: Some(pod::non_root(
                 base.security_context.unwrap_or_default(),
@@ -147,11 +157,17 @@ fn container(server: &Validated, settings: &BuildSettings) -> Container {
     }
 }
 
-/// Returns the variables of the container; scripts that run as Jobs take the variables of the pod's name.
+/// Returns the variables of the container; scripts that run as Jobs and servers of clients take the variables
+/// of the pod's name.
 fn variables(server: &Validated, settings: &BuildSettings) -> Vec<EnvVar> {
     let mut variables = vec![field(POD_IP_VARIABLE, "status.podIP")];
-    if scripts::role(server, settings).is_some() {
+    let of_servers = added_servers::variables(server, settings);
+    let has_jobs = scripts::role(server, settings).is_some();
+    if has_jobs || !of_servers.is_empty() {
         variables.extend(POD_IDENTITY_VARIABLES.map(|(name, path)| field(name, path)));
+    }
+    variables.extend(of_servers);
+    if has_jobs {
         let user = settings.fixed_user.then(|| (SCRIPT_USER_VARIABLE, NONROOT.to_string()));
         let of_scripts = std::iter::once((SCRIPT_JOBS_VARIABLE, server.name.clone())).chain(user);
         variables.extend(of_scripts.map(|(name, value)| EnvVar {

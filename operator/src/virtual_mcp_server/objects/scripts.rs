@@ -3,18 +3,14 @@
 use k8s_openapi::api::networking::v1::{
     NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
 };
-use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::lower::SCRIPT_PORT;
 use vmcp_crds::virtual_mcp_server::Validated;
 
-use super::{account, meta};
+use super::{meta, role_binding};
 use crate::runtime::{BuildSettings, Child, ChildKind, RoleName};
 use crate::virtual_mcp_server::names;
-
-/// Group of the kinds of RBAC.
-const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Returns the role that the server's pods get; `None` if its scripts do not run as Jobs, or the installation
 /// lets none.
@@ -50,21 +46,8 @@ pub(in crate::virtual_mcp_server) fn script_right(
         (ChildKind::NetworkPolicy, names::scripts(&server.name)),
         (ChildKind::ServiceAccount, names::auxiliary(&server.name)),
     ];
-    Some(Child::from_object(&binding(server, role)).only_after(needed))
-}
-
-/// Returns the RoleBinding: in the namespace of the server, its pods may make Jobs.
-fn binding(server: &Validated, role: &RoleName) -> RoleBinding {
-    RoleBinding {
-        metadata: meta(server, names::scripts(&server.name)),
-        role_ref: RoleRef { api_group: RBAC.to_owned(), kind: role.kind.clone(), name: role.name.clone() },
-        subjects: Some(vec![Subject {
-            kind: "ServiceAccount".to_owned(),
-            name: account(server),
-            namespace: Some(server.namespace.clone()),
-            api_group: None,
-        }]),
-    }
+    let binding = role_binding(server, names::scripts(&server.name), role);
+    Some(Child::from_object(&binding).only_after(needed))
 }
 
 /// Returns the NetworkPolicy of the pods of scripts: the server connects to them, and they connect to

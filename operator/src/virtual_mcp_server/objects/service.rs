@@ -1,4 +1,4 @@
-//! The Services: one for clients, and a headless one by which Prometheus finds each pod.
+//! The Services: one for clients, a headless one by which Prometheus finds each pod, and one for the console.
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -50,6 +50,27 @@ pub(in crate::virtual_mcp_server) fn peers_service(server: &Validated) -> Servic
         }),
         ..Service::default()
     }
+}
+
+/// Returns the Service that leads to the web console, if the resource asks for one. It stays inside of the
+/// cluster whatever the type of the Service for clients: behind the same port is the admin API.
+pub(in crate::virtual_mcp_server) fn console_service(server: &Validated) -> Option<Service> {
+    server.console.as_ref().filter(|console| console.has_service())?;
+    let mut metadata = meta(server, names::console(&server.name));
+    metadata.labels.get_or_insert_default().insert(names::COMPONENT.into(), names::CONSOLE.into());
+    Some(Service {
+        metadata,
+        spec: Some(ServiceSpec {
+            type_: Some(ServiceType::ClusterIP.as_str().to_owned()),
+            // Each pod signs cookies of its own.
+            session_affinity: Some("ClientIP".to_owned()),
+            selector: Some(names::selector(&server.name)),
+            ip_family_policy: Some("PreferDualStack".to_owned()),
+            ports: Some(vec![port("admin", ADMIN_PORT)]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    })
 }
 
 fn port(name: &str, port: u16) -> ServicePort {

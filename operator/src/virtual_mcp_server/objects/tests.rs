@@ -1,5 +1,7 @@
 //! Tests of the objects as `build` returns them, by the spec that asks for them.
 
+mod added_servers;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -9,6 +11,7 @@ use crate::runtime::{BuildSettings, Child, ChildKind, Desired};
 use crate::virtual_mcp_server::build::build;
 use crate::virtual_mcp_server::dereference::{GeneratedValues, References};
 use crate::virtual_mcp_server::exposure_order::{CurrentExposure, Uptake, order};
+use crate::virtual_mcp_server::objects::LiveReplicas;
 use crate::virtual_mcp_server::testing::{plan, references, server, settings, with_server, yaml};
 use crate::virtual_mcp_server::validate::{Plan, validate};
 
@@ -53,6 +56,46 @@ fn built_with_jobs(spec: &str) -> Vec<(String, Value)> {
         (format!("{}/{}", child.kind().as_str(), child.name()), object)
     };
     desired.children.iter().map(named).collect()
+}
+
+#[test]
+fn a_suspended_server_keeps_everything_but_its_pods_and_remembers_their_number() {
+    let names = |spec: &str| built(spec).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(
+        names("{suspend: true, autoscaling: {maxReplicas: 5}}"),
+        names("{autoscaling: {maxReplicas: 5}}")
+    );
+    let replicas = |spec: &str, current: Option<i32>, before_suspension: Option<i32>| {
+        let references = References { replicas: LiveReplicas { current, before_suspension }, ..references() };
+        let plan = plan(spec, &references);
+        let children = desired(&plan, &references).children;
+        let deployment = children.iter().find(|child| child.kind() == ChildKind::Deployment).expect("one");
+        let object = serde_json::to_value(deployment.object()).expect("JSON");
+        let kept = &object["metadata"]["annotations"]["toolhive.stacklok.com/replicas-before-suspension"];
+        (object["spec"].get("replicas").and_then(Value::as_i64), kept.as_str().map(str::to_owned))
+    };
+    let kept = |number: &str| Some(number.to_owned());
+    assert_eq!(replicas("{suspend: true}", Some(3), None), (Some(0), kept("3")));
+    assert_eq!(replicas("{suspend: true}", Some(0), Some(3)), (Some(0), kept("3")), "the next reconcile");
+    assert_eq!(replicas("{suspend: true}", None, None), (Some(0), kept("1")), "suspended from the beginning");
+    assert_eq!(replicas("{suspend: false}", Some(0), Some(3)), (Some(3), None), "back to the former number");
+    assert_eq!(replicas("{}", Some(3), None), (None, None), "left to others again");
+    assert_eq!(replicas("{suspend: true, replicas: 2}", Some(2), None), (Some(0), None));
+    assert_eq!(replicas("{replicas: 2}", Some(0), None), (Some(2), None));
+}
+
+#[test]
+fn a_service_leads_to_the_console_only_where_the_resource_asks_for_it() {
+    let service = |console: &str| {
+        let spec = format!("{{serviceType: LoadBalancer, allowAnonymousExposure: true, console: {console}}}");
+        built(&spec).into_iter().find(|(name, _)| name == "Service/x-console").map(|(_, object)| object)
+    };
+    assert_eq!(service("{}"), None);
+    assert_eq!(service("{access: 'off'}"), None);
+    let service = service("{access: tokens, viewerTokenSecretRefs: [{name: s, key: k}]}").expect("a Service");
+    assert_eq!(service["spec"]["type"], "ClusterIP", "whatever the Service of clients is");
+    assert_eq!(service["spec"]["ports"], json!([{ "name": "admin", "port": 9090, "targetPort": "admin" }]));
+    assert_eq!(service["spec"]["sessionAffinity"], "ClientIP", "each pod signs its own cookies");
 }
 
 #[test]

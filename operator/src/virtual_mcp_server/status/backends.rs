@@ -15,6 +15,9 @@ const MAX_MESSAGE_BYTES: usize = 512;
 /// writes the whole status.
 const MAX_LIST_BYTES: usize = 256 << 10;
 
+/// Message of a backend that its resource switches off.
+const SWITCHED_OFF: &str = "switched off by `spec.enabled: false` of its resource";
+
 /// Returns the backends whose JSON fits into [`MAX_LIST_BYTES`], sorted by name, and the number of the other
 /// backends. The worst backends stay.
 pub(super) fn within_budget(mut backends: Vec<DiscoveredBackend>) -> (Vec<DiscoveredBackend>, usize) {
@@ -60,6 +63,9 @@ pub(super) fn discovered(observed: &ObservedVirtualMCPServer<'_>) -> Vec<Discove
         .map(|backend| {
             let before = before.iter().find(|known| known.name == backend.name);
             let unusable = observed.plan.unusable.get(&backend.name);
+            if unusable.is_none() && !backend.enabled {
+                return switched_off(&backend.name, &backend.url);
+            }
             merged(observed, &backend.name, Some(backend.url.clone()), unusable, before)
         })
         .collect();
@@ -97,6 +103,24 @@ fn reported_only(
         merged(observed, name, before.and_then(|before| before.url.clone()), None, before)
     };
     names.iter().map(of).collect()
+}
+
+/// Returns true if a report about the backend is to come.
+pub(super) fn is_awaited(backend: &DiscoveredBackend) -> bool {
+    backend.status == BackendState::Unknown && backend.message.as_deref() != Some(SWITCHED_OFF)
+}
+
+/// Returns a backend that its resource switches off. Pods report none of these.
+fn switched_off(name: &str, url: &str) -> DiscoveredBackend {
+    DiscoveredBackend {
+        name: name.to_owned(),
+        url: Some(url.to_owned()),
+        status: BackendState::Unknown,
+        mcp_revision: None,
+        tool_count: None,
+        circuit_breaker_state: None,
+        message: Some(SWITCHED_OFF.to_owned()),
+    }
 }
 
 /// Merges the reports of all pods about one backend.

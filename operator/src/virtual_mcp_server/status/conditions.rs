@@ -28,6 +28,9 @@ pub(super) const DEGRADED: &str = "Degraded";
 /// The reason of `EmbeddingsReady` while vectors are computed.
 pub(super) const EMBEDDING: &str = "Embedding";
 
+/// The reason of `Ready` while the resource is suspended.
+pub(super) const SUSPENDED: &str = "Suspended";
+
 /// Returns all conditions, in the order of their importance to a reader.
 pub(super) fn all(
     observed: &ObservedVirtualMCPServer<'_>,
@@ -75,6 +78,10 @@ type Degradations = Vec<(&'static str, String)>;
 /// a server that asks clients for no credentials.
 fn ready(observed: &ObservedVirtualMCPServer<'_>, health: &WorkloadHealth, conditions: &mut Conditions) {
     let serves = observed.ready() > 0;
+    if observed.is_suspended() {
+        conditions.set("Ready", false, SUSPENDED, suspended_message(observed));
+        return;
+    }
     if let (true, true, Some(refusal)) = (serves, lacks_a_guard(observed.server), refusal(observed.plan)) {
         conditions.set("Ready", false, refusal.reason, refusal.message.clone());
         return;
@@ -86,6 +93,16 @@ fn ready(observed: &ObservedVirtualMCPServer<'_>, health: &WorkloadHealth, condi
         return;
     }
     conditions.set("Ready", serves, &health.reason, health.message.clone());
+}
+
+/// Explains a suspension, with the pods that still end.
+fn suspended_message(observed: &ObservedVirtualMCPServer<'_>) -> String {
+    let name = observed.server.name_any();
+    let remedy = format!("set it to false, or run `vmcp start --kubernetes {name}`");
+    match observed.pods.len() {
+        0 => format!("no pods run: spec.suspend is true; {remedy}"),
+        ending => format!("spec.suspend is true, and pods are ending ({ending}); {remedy}"),
+    }
 }
 
 /// Reports that the newest pods fail while older ones serve.
@@ -210,7 +227,7 @@ fn missing_kinds(observed: &ObservedVirtualMCPServer<'_>, degradations: &mut Deg
         if !observed.settings.enables(*kind) {
             let kind = kind.as_str();
             return format!(
-                "this operator may not make {kind}s, nor remove one that it made before; set `{value}` of its chart, or remove {field} and make your own"
+                "this operator makes no {kind}s, and deletes those that it made before; set `{value}` of its chart, or remove {field} and make your own"
             );
         }
         format!("this cluster has no kind {}; install {api}, or remove {field}", kind.as_str())

@@ -2,6 +2,8 @@
 
 mod configuration;
 mod reachability;
+mod suspended;
+mod switched_off;
 mod trusted_tools;
 
 use std::sync::Arc;

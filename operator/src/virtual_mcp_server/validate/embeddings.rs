@@ -10,7 +10,8 @@ use crate::runtime::BuildSettings;
 /// Returns why the Secrets of the source of vectors cannot be used.
 pub(super) fn unusable(server: &Validated, references: &References) -> Option<ConfigurationRefusal> {
     let wanted = server.optimizer.as_ref()?.embeddings.secret_references();
-    let mut alone = Validated { telemetry: None, settings: YamlBlocks::default(), ..server.clone() };
+    let mut alone =
+        Validated { telemetry: None, console: None, settings: YamlBlocks::default(), ..server.clone() };
     if let Some(optimizer) = &mut alone.optimizer {
         optimizer.remove_llm();
     }

@@ -7,7 +7,8 @@ use super::{ConfigurationRefusal, References, secret_values};
 /// Returns why the key of the language model cannot be used.
 pub(super) fn unusable(server: &Validated, references: &References) -> Option<ConfigurationRefusal> {
     let wanted = server.optimizer.as_ref()?.llm.as_ref()?.api_key_secret_ref.clone();
-    let mut alone = Validated { telemetry: None, settings: YamlBlocks::default(), ..server.clone() };
+    let mut alone =
+        Validated { telemetry: None, console: None, settings: YamlBlocks::default(), ..server.clone() };
     if let Some(optimizer) = &mut alone.optimizer {
         optimizer.embeddings = EmbeddingSource::None;
     }

@@ -22,18 +22,32 @@ impl CollectorProgram {
 pub struct OtelCollector {
     /// URL for `telemetry.endpoint`.
     pub endpoint: String,
+    /// The same over gRPC.
+    pub grpc_endpoint: String,
     folder: tempfile::TempDir,
     _process: Process,
 }
 
 impl OtelCollector {
-    /// Starts one and waits until it receives.
-    pub async fn start(program: &CollectorProgram) -> Self {
+    /// Starts one and waits until it receives. With the PEM texts of a certificate and its key, gRPC needs
+    /// TLS.
+    pub async fn start(program: &CollectorProgram, tls: Option<&(String, String)>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let receives = format!("127.0.0.1:{}", free_port());
+        let [receives, grpc] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+        let mut by_grpc = json!({"endpoint": grpc});
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        if let Some((certificate, key)) = tls {
+            let [cert_file, key_file] =
+                [("collector.crt", certificate), ("collector.key", key)].map(|(name, pem)| {
+                    let file = folder.path().join(name);
+                    std::fs::write(&file, pem).expect("a file");
+                    file
+                });
+            by_grpc["tls"] = json!({"cert_file": cert_file, "key_file": key_file});
+        }
         let pipeline = json!({"receivers": ["otlp"], "exporters": ["file"]});
         let config = json!({
-            "receivers": {"otlp": {"protocols": {"http": {"endpoint": receives}}}},
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": receives}, "grpc": by_grpc}}},
             "exporters": {"file": {"path": folder.path().join("received.json"), "flush_interval": "100ms"}},
             "service": {
                 "telemetry": {"metrics": {"level": "none"}},
@@ -46,7 +60,8 @@ impl OtelCollector {
         let mut command = Command::new(&program.0);
         let process = Process::start("collector", command.arg(format!("--config=file:{}", file.display())));
         process.line_after("Everything is ready").await;
-        Self { endpoint: format!("http://{receives}"), folder, _process: process }
+        let grpc_endpoint = format!("{scheme}://{grpc}");
+        Self { endpoint: format!("http://{receives}"), grpc_endpoint, folder, _process: process }
     }
 
     /// Returns what it received of one signal, `resourceSpans`, `resourceMetrics` or `resourceLogs`: the

@@ -26,6 +26,10 @@ async fn a_script_calls_tools_of_servers_for_clients_of_both_eras() {
         let sum = run(&client, "sum(x**2 for x in range(1000))", 20_000).await;
         assert_eq!((&sum["success"], &sum["result"]), (&json!(true), &json!("332833500")), "{sum}");
         assert_eq!((&sum["language"], &sum["context"]["who"]), (&json!("python"), &json!("Ada")), "{sum}");
+        assert!(sum["execution_time"].is_number(), "{sum}");
+        let modules =
+            run(&client, "import json, math, statistics\nstatistics.mean([math.pi, math.pi])", 20_000).await;
+        assert!(modules["result"].as_str().is_some_and(|mean| mean.starts_with("3.14159")), "{modules}");
         let code = "found = one.inspect(of=CONTEXT['who'])\n\
                     both = parallel([lambda: one.sleep(ms=1000), lambda: one.sleep(ms=1000)])\n\
                     [found['arguments']['of'], len(both)]";
@@ -69,6 +73,8 @@ async fn a_script_that_hangs_or_grows_ends_alone() {
     let backend = Fixture::http("one", "echo").start().await;
     let vmcp = start(&backend).await;
     let client = vmcp.modern();
+    assert_eq!(run(&client, "1 + 1", 20_000).await["result"], "2");
+    let before = vmcp.process.resident_mib();
     let begun = Instant::now();
     let hangs = run(&client, "while True: pass", 1000).await;
     let shape = json!({
@@ -81,6 +87,7 @@ async fn a_script_that_hangs_or_grows_ends_alone() {
         ("'a' * 10**10", "MemoryError"),
         ("import os\nos.environ", "PermissionError"),
         ("import os\nos.system('id')", "AttributeError"),
+        ("import socket", "ModuleNotFoundError"),
         ("open('/etc/passwd')", "PermissionError"),
         ("optim.call_tool(tool_name='one_inspect')", "NameError"),
     ] {
@@ -92,6 +99,8 @@ async fn a_script_that_hangs_or_grows_ends_alone() {
         );
         assert_eq!(run(&client, "1 + 1", 20_000).await["result"], "2", "after {code}");
     }
+    let after = vmcp.process.resident_mib();
+    assert!(after < before + 32, "memory of the server: {before} MiB, then {after} MiB");
 }
 
 /// Servers that count calls and that ask, and two processes with the same key and storage.

@@ -1,7 +1,10 @@
 //! A real OpenTelemetry Collector receives the traces, the metrics and the logs of a scripted workload.
 
+use rcgen::SanType;
 use serde_json::{Value, json};
 use vmcp_integration::{CollectorProgram, Fixture, OtelCollector, Vmcp, skipped};
+
+use super::client_certificates::Authority;
 
 /// Kind of a span of a server, as OTLP numbers it.
 const SERVER: u64 = 2;
@@ -31,31 +34,73 @@ fn counter(resources: &[Value], name: &str) -> Option<String> {
     Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-async fn started() -> Option<(OtelCollector, Fixture, Vmcp)> {
-    let program = match CollectorProgram::find().await {
-        Ok(program) => program,
+/// Returns the program of the Collector, or says that the test is skipped.
+async fn program() -> Option<CollectorProgram> {
+    match CollectorProgram::find().await {
+        Ok(program) => Some(program),
         Err(reason) => {
             skipped(&reason);
-            return None;
+            None
         }
-    };
-    let collector = OtelCollector::start(&program).await;
-    let echo = Fixture::http("echo", "echo").start().await;
-    let settings = json!({
+    }
+}
+
+/// Returns the settings of a server that exports everything to `endpoint`.
+fn settings(endpoint: &str, protocol: &str) -> Value {
+    json!({
         "telemetry": {
-            "endpoint": collector.endpoint, "samplingRate": "1.0", "serviceName": "vmcp-of-the-test",
+            "endpoint": endpoint, "protocol": protocol, "samplingRate": "1.0",
+            "serviceName": "vmcp-of-the-test",
             "metrics": {"enabled": true}, "logs": {"enabled": true}, "metricsInterval": "1s",
         },
         "audit": {"enabled": true, "otlp": true},
-    });
-    let vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
-    vmcp.with_tool("echo_add").await;
-    Some((collector, echo, vmcp))
+    })
 }
 
 #[tokio::test]
 async fn a_real_collector_receives_traces_metrics_and_logs_of_one_workload() {
-    let Some((collector, _echo, vmcp)) = started().await else { return };
+    let Some(program) = program().await else { return };
+    let collector = OtelCollector::start(&program, None).await;
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).config(settings(&collector.endpoint, "http/protobuf"));
+    everything_arrives(&collector, &vmcp.start().await).await;
+}
+
+#[tokio::test]
+async fn a_real_collector_receives_the_same_by_grpc_over_tls() {
+    let Some(program) = program().await else { return };
+    let authority = Authority::new();
+    let pair = authority.issue(SanType::IpAddress([127, 0, 0, 1].into()));
+    let collector = OtelCollector::start(&program, Some(&pair)).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let trusted = folder.path().join("ca.crt");
+    std::fs::write(&trusted, &authority.pem).expect("a file");
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).config(settings(&collector.grpc_endpoint, "grpc"));
+    let vmcp = vmcp.env("SSL_CERT_FILE", &trusted.display().to_string()).start().await;
+    everything_arrives(&collector, &vmcp).await;
+}
+
+#[tokio::test]
+async fn the_variables_of_opentelemetry_choose_grpc() {
+    let Some(program) = program().await else { return };
+    let collector = OtelCollector::start(&program, None).await;
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).config(json!({"audit": {"enabled": true, "otlp": true}}));
+    let vmcp = vmcp
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.grpc_endpoint)
+        .env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+        .env("OTEL_TRACES_SAMPLER", "always_on")
+        .env("OTEL_SERVICE_NAME", "vmcp-of-the-test")
+        .env("OTEL_METRIC_EXPORT_INTERVAL", "1000")
+        .start()
+        .await;
+    everything_arrives(&collector, &vmcp).await;
+}
+
+/// Checks that all signals of a workload arrive.
+async fn everything_arrives(collector: &OtelCollector, vmcp: &Vmcp) {
+    vmcp.with_tool("echo_add").await;
     let client = vmcp.modern();
     for _ in 0..3 {
         client.find_tool(json!({"tool_description": "add numbers"})).await;

@@ -137,6 +137,14 @@ async fn a_newcomer_gets_a_file_that_is_valid_and_can_import_others() {
     assert!(written.success, "{written:?}");
     assert!(Cli::run(&["validate"], folder.path()).await.success);
     assert!(!Cli::run(&["init"], folder.path()).await.success, "never over an existing file");
+    let bare = [("PATH", "/nowhere")];
+    for command in [&["init", "--force"][..], &["init", "-"], &["add", "other", "--", "uvx", "other"]] {
+        let told = Cli::run_with(command, &bare, folder.path()).await;
+        assert!(told.success, "{told:?}");
+        let server = if command[0] == "add" { "other" } else { "time" };
+        let missing = format!("`uvx` is missing, and {server} needs it: install uv: ");
+        assert!(told.stderr.contains(&missing), "{command:?}: {told:?}");
+    }
     let theirs = json!({"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]},
         "remote": {"type": "http", "url": "https://example.com/mcp"}}});
     std::fs::write(folder.path().join(".mcp.json"), theirs.to_string()).expect("writing");
@@ -185,7 +193,13 @@ async fn the_configuration_in_force_is_printed_with_its_defaults() {
         "maxConnectionRetries: 3",
         "toolTimeout: 60s",
         "maxFallbacks: 3",
+        "previewRows: 0",
+        "maxCalls: 100",
+        "llm: configured",
         "autoRetryFallback: \"Off\"",
+        "searchMode: hybrid",
+        "includeMetrics: true",
+        "metricsRetentionDays: 7",
     ] {
         assert!(has(&printed, setting), "{setting}: {printed}");
     }
@@ -193,6 +207,11 @@ async fn the_configuration_in_force_is_printed_with_its_defaults() {
     let printed = print(service).await;
     assert!(has(&printed, "model: text-embedding-3-small"), "{printed}");
     assert!(!printed.contains("hunter2"), "{printed}");
+    let first = "recommend_tools: {search_mode: llm, include_metrics: false}\nmetrics_retention_days: 30";
+    let printed = print(first).await;
+    for setting in ["searchMode: llm", "includeMetrics: false", "metricsRetentionDays: 30"] {
+        assert!(has(&printed, setting), "{setting}: {printed}");
+    }
 }
 
 #[tokio::test]

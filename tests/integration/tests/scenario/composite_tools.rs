@@ -124,14 +124,15 @@ async fn questions_of_steps_and_of_their_tools_reach_clients_of_both_eras() {
 #[tokio::test]
 async fn a_run_that_waits_survives_its_process_and_is_continued_by_another() {
     let backends = backends().await;
-    let (first, second) = (start(&backends).await, start(&backends).await);
+    let (mut first, second) = (start(&backends).await, start(&backends).await);
     let client = first.modern().declaring(capable());
     let params = call("composite.approve", &json!({"what": "it"}));
     let asked = client.request("tools/call", params.clone()).await;
     let question = &asked.result()["inputRequests"]["sure"]["params"];
     assert_eq!(question["message"], "Go on with it?", "{}", asked.text);
     let before = backends[0].calls("inspect").await;
-    drop(first);
+    first.process.signal("KILL").await;
+    first.process.ended().await;
 
     let mut answered = params;
     answered["requestState"] = asked.result()["requestState"].clone();

@@ -108,6 +108,22 @@ async fn with_safe_only_the_result_of_the_one_that_works_arrives() {
     })
     .await;
     assert_eq!(counted["call_count"], 1, "{counted}");
+
+    // So is its day, and the call itself is in the log.
+    let shown = async |arguments: &[&str]| {
+        let shown = vmcp.cli(arguments).await;
+        assert!(shown.success, "{shown:?}");
+        serde_json::from_str::<Value>(&shown.stdout).expect("JSON")
+    };
+    let days = shown(&["metrics", "--days", "--backend", "mirror", "-o", "json"]).await;
+    let day = &days["days"][0];
+    assert_eq!((&day["call_count"], &day["failure_count"]), (&json!(1), &json!(0)), "{days}");
+    assert_eq!(day["tool"], "get-library-docs", "{days}");
+    let calls = shown(&["metrics", "--calls", "-o", "json"]).await;
+    let logged = calls["calls"].as_array().expect("calls").iter().find(|call| call["server"] == "mirror");
+    assert!(logged.is_some_and(|call| call["outcome"] == "ok"), "{calls}");
+    let wrong = vmcp.cli(&["metrics", "--calls", "--limit", "0"]).await;
+    assert!(!wrong.success && wrong.stderr.contains("limit: write a number from 1"), "{wrong:?}");
 }
 
 #[tokio::test]

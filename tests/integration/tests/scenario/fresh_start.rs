@@ -52,3 +52,35 @@ async fn first_calls_and_searches_wait_for_a_program_that_is_starting() {
     let unknown = vmcp.modern().call_tool("unknown_tool", json!({})).await;
     assert!(unknown.is_failure() && begun.elapsed() < Duration::from_secs(1), "all have started");
 }
+
+/// Time after which a restarted server checks saved definitions by itself.
+const REVALIDATION: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+async fn a_saved_server_is_listed_at_once_and_started_by_its_first_call() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("starts");
+    let starts = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+    let echo = Fixture::stdio("lazy", "echo").start().await;
+    let command = format!("echo started >>'{}'; exec {}", log.display(), echo.command().join(" "));
+    let entry = json!({"name": "lazy", "command": ["sh", "-c", command]});
+    let mut vmcp = Vmcp::new().backend_entry(entry).start().await;
+    vmcp.with_tool("lazy_echo").await;
+    let before = starts();
+    assert!(before > 0);
+
+    let ended = vmcp.terminate().await;
+    assert!(ended.success(), "{ended}");
+    let begun = Instant::now();
+    vmcp.start_again().await;
+    let tools = vmcp.modern().tools().await;
+    assert!(tools.contains_key("lazy_echo"), "{:?}", tools.keys().collect::<Vec<_>>());
+    let started = starts();
+    // On a machine that is so slow, the check of the definitions has started it.
+    if begun.elapsed() < REVALIDATION {
+        assert_eq!(started, before, "a list starts nothing");
+    }
+    let called = vmcp.modern().call_tool("lazy_echo", json!({"message": "hello"})).await;
+    assert!(!called.is_failure() && called.text.contains("hello"), "{}", called.text);
+    assert!(starts() > before);
+}

@@ -233,6 +233,32 @@ async fn bounds_hold_over_replicas_and_without_redis_each_replica_keeps_its_own(
 }
 
 #[tokio::test]
+async fn a_script_gets_the_rows_that_its_context_refers_to() {
+    let vmcp = builder(json!({})).await;
+    let tools = json!({"optimizer": {"tools": ["find_tool", "call_tool", "execute_code"]}});
+    let vmcp = vmcp.config(tools).start().await;
+    let alice = ready(vmcp.modern().bearing(ALICE)).await;
+    let reference = rows(&alice, 20_000).await;
+    let context = json!({"rows": {"$result_ref": reference}, "least": 990});
+    let summed = json!({"code": "sum(row['value'] for row in data.rows(count=10000))"});
+    let summed = alice.call_tool("optim_execute_code", summed).await;
+    assert_eq!(summed.structured()["result"], "4995000", "one number of 10,000 rows: {}", summed.text);
+    let code = "sum(1 for row in CONTEXT['rows'] if row['value'] >= CONTEXT['least'])";
+    let arguments = json!({"code": code, "context": context});
+    let answer = alice.call_tool("optim_execute_code", arguments.clone()).await;
+    let ended = answer.structured();
+    assert_eq!(ended["result"], "200", "{}", answer.text);
+    assert_eq!(ended["context"], context, "the answer repeats the reference, not the rows");
+    let refused = ready(vmcp.modern().bearing(BOB)).await.call_tool("optim_execute_code", arguments).await;
+    assert!(refused.is_tool_error() && refused.text.contains("unknown"), "{}", refused.text);
+    // More than 8.4 MB.
+    let reference = rows(&alice, 190_000).await;
+    let arguments = json!({"code": "1", "context": {"$result_ref": reference}});
+    let large = alice.call_tool("optim_execute_code", arguments).await;
+    assert!(large.text.contains("context: too long") && large.text.contains("8388608"), "{}", large.text);
+}
+
+#[tokio::test]
 async fn a_client_that_samples_has_its_model_write_the_query() {
     let config = json!({"optimizer": {"largeResults": {"enabled": true}}});
     let vmcp = Vmcp::new().backend_entry(start_backend().await).config(config).start().await;

@@ -91,6 +91,31 @@ async fn a_server_that_hangs_is_named_and_signalled() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_stuck_is_killed_once_its_drain_must_be_over() {
+    let mut config = settings(&[]);
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    config["server"] = json!({"listen": ports[0], "adminListen": ports[1], "drainTimeout": "0s"});
+    let laptop = Laptop::new(&config);
+    let report = async |command: &str| -> Value {
+        let shown = laptop.run(&[command, "-o", "json"]).await;
+        assert_eq!(shown.code, Some(0), "{} {}", shown.stdout, shown.stderr);
+        serde_json::from_str(&shown.stdout).expect("JSON")
+    };
+    let stuck = report("start").await["pid"].to_string();
+    let paused = tokio::process::Command::new("kill").args(["-STOP", &stuck]).status().await.expect("kill");
+    assert!(paused.success());
+    let restarted = report("restart").await;
+    assert_eq!((&restarted["success"], &restarted["killed"]), (&json!(true), &json!(true)), "{restarted}");
+    let message = restarted["message"].as_str().expect("a message");
+    assert!(message.contains("restarted by force") && message.contains("SIGKILL"), "{message}");
+    assert_ne!(restarted["pid"].to_string(), stuck);
+    let stopped = report("stop").await;
+    let expected = json!({"success": true, "message": "Daemon stopped successfully", "pid": restarted["pid"],
+        "killed": false});
+    assert_eq!(stopped, expected);
+}
+
+#[tokio::test]
 async fn a_server_that_a_client_started_is_found_by_commands() {
     let echo = Fixture::stdio("echo", "echo").start().await;
     let mut config = settings(std::slice::from_ref(&echo.backend));

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use vmcp_integration::{Fixture, MODERN, binary, eventually, free_port, installed, node, run_script};
+use vmcp_integration::{
+    Fixture, MODERN, binary, children, eventually, free_port, installed, node, run_script,
+};
 
 use super::laptop::{Laptop, settings};
 use super::stdio_edge::Pipe;
@@ -60,6 +62,14 @@ async fn status(laptop: &Laptop) -> Value {
     serde_json::from_str(&shown.stdout).expect("JSON")
 }
 
+/// Returns the state file of the running server.
+fn state_file(laptop: &Laptop) -> Value {
+    let files = std::fs::read_dir(laptop.path(".cache/vmcp/run")).expect("files").flatten();
+    let mut paths = files.map(|file| file.path());
+    let path = paths.find(|path| path.extension().is_some_and(|end| end == "json")).expect("the state file");
+    serde_json::from_str(&std::fs::read_to_string(path).expect("text")).expect("JSON")
+}
+
 #[tokio::test]
 async fn clients_that_start_together_share_one_server() {
     let echo = Fixture::stdio("echo", "echo").start().await;
@@ -113,6 +123,95 @@ async fn clients_that_start_together_share_one_server() {
     }
 }
 
+/// Counts the programs of MCP servers below a process.
+#[cfg(target_os = "linux")]
+fn programs(server: u32) -> usize {
+    let is_fixture = |pid: &u32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).next().is_some_and(|program| program.ends_with(b"vmcp-fixture"))
+    };
+    children(server).iter().filter(|pid| is_fixture(pid)).count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn three_windows_have_one_set_of_programs() {
+    let own = Fixture::stdio("own", "echo").args(["--era", "legacy"]).start().await;
+    let echo = Fixture::stdio("echo", "echo").args(["--era", "legacy"]).shared().start().await;
+    let mut config = settings(&[own.backend.clone(), echo.backend.clone()]);
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    config["server"] = json!({"listen": ports[0], "adminListen": ports[1]});
+    let laptop = Laptop::new(&config);
+    let mut windows = Vec::new();
+    for _ in 0..3 {
+        let mut window = open(&laptop);
+        initialize(&mut window).await;
+        window.until_listed("echo_add", 100).await;
+        window.until_listed("own_add", 1_000_000).await;
+        windows.push(window);
+        let server = status(&laptop).await["pid"].as_u64().expect("a process") as u32;
+        assert_eq!(programs(server), 2, "{} windows", windows.len());
+    }
+    let server = status(&laptop).await["pid"].as_u64().expect("a process") as u32;
+    for window in &mut windows {
+        assert!(add(window, 1).await.contains('5'));
+        let proxy = window.child.id().expect("a process");
+        eventually("the proxy to be alone", async || children(proxy).is_empty().then_some(())).await;
+    }
+    assert_eq!(programs(server), 2, "a server that is shared serves the calls of all windows");
+    // A server that may keep state gets a process for each window that calls it, and one is kept ready.
+    for window in &mut windows {
+        let call = json!({"name": "own_add", "arguments": {"a": 2, "b": 3}});
+        let answer = window.ask(2, "tools/call", call).await;
+        assert_eq!(answer["result"]["content"][0]["text"], "5", "{answer}");
+    }
+    let count = programs(server);
+    assert!((5..=6).contains(&count), "{count} programs for one shared server and one of three windows");
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    for window in windows {
+        window.end().await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stop_is_not_undone_by_a_client_that_waits_to_start_the_server() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let laptop = laptop(&echo);
+    assert_eq!(laptop.run(&["start"]).await.code, Some(0));
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    let files = std::fs::read_dir(laptop.path(".cache/vmcp/run")).expect("state files").flatten();
+    let paths: Vec<_> = files.map(|file| file.path()).collect();
+    let with = |end: &str| paths.iter().find(|path| path.extension().is_some_and(|it| it == end));
+    let lock = std::fs::File::open(with("lock").expect("the lock")).expect("the lock");
+    lock.lock().expect("the lock");
+    let mut pipe = open(&laptop);
+    let proxy = pipe.child.id().expect("a process");
+    let opening = initialize(&mut pipe);
+    let stop = async {
+        // A start that has opened the file of the lock waits for it.
+        let waits = |pid: &u32| {
+            let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            let mut targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+            targets.any(|target| Some(&target) == with("lock"))
+        };
+        eventually("a start that waits", async || children(proxy).iter().any(waits).then_some(())).await;
+        std::fs::write(with("stopped").expect("the mark"), "again").expect("writing");
+        lock.unlock().expect("the lock");
+    };
+    let (opened, ()) = tokio::join!(opening, stop);
+    let words = opened["result"]["instructions"].as_str().expect("instructions");
+    assert!(words.contains("Daemon is not running"), "{opened}");
+    assert_eq!(status(&laptop).await["running"], false);
+    pipe.end().await;
+    // A client that comes after the stop starts the server.
+    let mut pipe = open(&laptop);
+    initialize(&mut pipe).await;
+    pipe.until_listed("echo_add", 100).await;
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    pipe.end().await;
+}
+
 #[tokio::test]
 async fn a_client_stops_starts_and_restarts_the_server() {
     let echo = Fixture::http("echo", "echo").start().await;
@@ -161,7 +260,37 @@ async fn a_client_stops_starts_and_restarts_the_server() {
     assert_eq!(call(&mut pipe, 11, "init_project", json!({})).await["project"], project["project"]);
     assert!(laptop.path(".vmcp/project.json").is_file());
     assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    // A server that a client's restart starts ends as one of its start does.
+    let started = call(&mut pipe, 12, "restart", json!({})).await;
+    assert_eq!((&started["success"], &started["killed"]), (&json!(true), &json!(false)), "{started}");
+    let options = state_file(&laptop)["options"].clone();
+    assert!(!options["end_after_idle"].is_null(), "{options}");
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
     pipe.end().await;
+}
+
+#[tokio::test]
+async fn clients_of_the_port_and_of_the_socket_have_one_drain_time() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut config = settings(std::slice::from_ref(&echo.backend));
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    config["server"] = json!({"listen": ports[0], "adminListen": ports[1], "drainTimeout": "10s"});
+    let laptop = Laptop::new(&config);
+    let mut pipe = open(&laptop);
+    initialize(&mut pipe).await;
+    pipe.until_listed("echo_sleep", 100).await;
+    let sleep = json!({"name": "echo_sleep", "arguments": {"ms": 600_000}});
+    pipe.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": sleep})).await;
+    let url = status(&laptop).await["url"].as_str().expect("a URL").to_owned();
+    let client = vmcp_integration::Client::legacy(&url, "2025-11-25", "raw").await;
+    let response = tokio::spawn(async move { client.open("tools/call", sleep).await });
+    eventually("both calls to arrive", async || (echo.calls("sleep").await == 2).then_some(())).await;
+    let start = std::time::Instant::now();
+    let stopped = laptop.run(&["stop"]).await;
+    assert_eq!(stopped.code, Some(0), "{}", stopped.stderr);
+    // One after the other, they would have 20 seconds.
+    assert!(start.elapsed() < std::time::Duration::from_secs(19), "{:?}", start.elapsed());
+    response.abort();
 }
 
 #[tokio::test]
@@ -200,10 +329,7 @@ async fn a_server_without_clients_ends_unless_a_person_started_it() {
     let started = laptop.run(&["start", "-o", "json"]).await;
     let started: Value = serde_json::from_str(&started.stdout).expect("JSON");
     assert_eq!(started["healthy"], true, "{started}");
-    let state = std::fs::read_dir(laptop.path(".cache/vmcp/run")).expect("files").flatten();
-    let state = state.map(|file| file.path()).find(|path| path.extension().is_some_and(|end| end == "json"));
-    let state = std::fs::read_to_string(state.expect("the state file")).expect("text");
-    let state: Value = serde_json::from_str(&state).expect("JSON");
+    let state = state_file(&laptop);
     assert_eq!(state["options"]["end_after_idle"], Value::Null, "{state}");
     assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
 }

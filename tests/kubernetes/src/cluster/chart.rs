@@ -36,12 +36,15 @@ fn is_namespaced() -> bool {
 }
 
 impl Cluster {
-    /// Creates a namespace that an operator looks after: the one release for all namespaces, with two
-    /// replicas of which one leads; or, if [`is_namespaced`], a release in this namespace for it alone.
+    /// Creates a namespace that an operator looks after, which lets scripts run as Jobs: the one release for
+    /// all namespaces, with two replicas of which one leads; or, if [`is_namespaced`], a release in this
+    /// namespace for it alone.
     pub async fn served(&self, prefix: &str) -> Namespace {
         static PREPARED: OnceCell<()> = OnceCell::const_new();
         if !is_namespaced() {
-            PREPARED.get_or_init(async || self.release(&chart(), "replicas=2").await).await;
+            PREPARED
+                .get_or_init(async || self.release(&chart(), "replicas=2,scriptJobs.enabled=true").await)
+                .await;
             return self.namespace(prefix).await;
         }
         let prepare = async || {
@@ -54,7 +57,8 @@ impl Cluster {
         PREPARED.get_or_init(prepare).await;
         let place = self.namespace(prefix).await.with_operator();
         let [vmcp, ..] = in_cluster();
-        self.upgrade(&place.name, &chart(), "replicas=1,scope=namespace,crds.install=false", &vmcp).await;
+        let values = "replicas=1,scope=namespace,crds.install=false,scriptJobs.enabled=true";
+        self.upgrade(&place.name, &chart(), values, &vmcp).await;
         place
     }
 

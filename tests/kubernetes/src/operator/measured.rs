@@ -26,6 +26,17 @@ impl Operator {
         }
     }
 
+    /// Returns the number of open sockets of the process.
+    ///
+    /// # Panics
+    ///
+    /// If the process has ended.
+    pub fn sockets(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("a process");
+        let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    }
+
     /// Returns the user and system time of the process in seconds.
     ///
     /// # Panics

@@ -9,6 +9,8 @@ use crate::{Namespace, repository};
 
 /// The name of the release in the chart's templates.
 const RELEASE: &str = "{{ include \"vmcp-operator.name\" . }}";
+/// Name of the first role of [`server_admin_roles`].
+pub const SERVER_ADMIN_ROLE: &str = "vmcp-operator-server-admin";
 /// Name of [`script_jobs_role`].
 pub const SCRIPT_JOBS_ROLE: &str = "vmcp-operator-script-jobs";
 
@@ -22,6 +24,7 @@ pub(super) async fn confine(place: &Namespace, namespaces: &[&str], is_on: impl 
         ("ENABLE_SERVICE_MONITORS", "rules.serviceMonitors"),
         ("ENABLE_HTTP_ROUTES", "rules.httpRoutes"),
         ("SCRIPT_JOBS_ROLE", "rules.scriptJobs"),
+        ("SERVER_ADMIN_ROLE", "rules.serverAdmin"),
     ] {
         if is_on(variable) {
             rules.extend(chart_rules(block, false));
@@ -62,8 +65,17 @@ async fn grant(place: &Namespace, namespace: &str, role: &str, user: &str, rules
 
 /// Returns the role of servers whose scripts run as Jobs, as the chart has it.
 pub fn script_jobs_role() -> Value {
-    let metadata = json!({ "name": SCRIPT_JOBS_ROLE });
-    let rules = chart_rules("scriptJobs", false);
+    role(SCRIPT_JOBS_ROLE, "scriptJobs")
+}
+
+/// Returns the roles of servers whose clients add servers, and programs, as the chart has them.
+pub fn server_admin_roles() -> [Value; 2] {
+    let programs = format!("{SERVER_ADMIN_ROLE}-programs");
+    [role(SERVER_ADMIN_ROLE, "serverAdmin"), role(&programs, "serverAdminPrograms")]
+}
+
+fn role(name: &str, block: &str) -> Value {
+    let (metadata, rules) = (json!({ "name": name }), chart_rules(block, false));
     json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": rules })
 }
 

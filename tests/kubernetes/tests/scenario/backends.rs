@@ -425,3 +425,43 @@ async fn a_backend_whose_tool_config_cannot_be_followed_is_named() {
     assert!(message.contains("MCPToolConfig filter: spec.toolsOverride.b.name"), "{message}");
     place.remove().await;
 }
+
+#[tokio::test]
+async fn a_server_has_backends_of_its_own_and_those_that_name_it() {
+    let (place, _operator) = place("inline").await;
+    apply(&place, "MCPServerEntry", "shared", "{remoteUrl: 'https://shared.example.com/mcp'}").await;
+    apply(
+        &place,
+        "MCPServerEntry",
+        "only-a",
+        "{remoteUrl: 'https://only-a.example.com/mcp', vmcpRef: {name: a}}",
+    )
+    .await;
+    apply(
+        &place,
+        "VirtualMCPServer",
+        "a",
+        "{backends: [{name: docs, remoteUrl: 'https://docs.example.com/mcp'}]}",
+    )
+    .await;
+    apply(&place, "VirtualMCPServer", "b", "{}").await;
+    let has = async |server: &str, expected: &[&str], others: &[&str]| {
+        let map = format!("{server}-vmcp-config");
+        place
+            .eventually(&format!("the backends of {server}"), async || {
+                let map = place.get::<ConfigMap>(&map).await?;
+                let text = map.data?.remove("vmcp.yaml")?;
+                let backends = vmcp_crds::lower::backends_of(&text);
+                let is_there = |name: &&str| backends.contains(*name);
+                (expected.iter().all(is_there) && !others.iter().any(is_there)).then_some(())
+            })
+            .await;
+    };
+    has("a", &["docs", "only-a"], &["shared"]).await;
+    has("b", &["shared"], &["docs", "only-a"]).await;
+
+    // An own backend that leaves the spec leaves the configuration, and with the last one all come back.
+    let none = json!({ "spec": { "backends": null } });
+    place.edit::<VirtualMCPServer>("a", none).await;
+    has("a", &["only-a", "shared"], &["docs"]).await;
+}

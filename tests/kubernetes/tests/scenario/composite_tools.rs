@@ -119,3 +119,49 @@ async fn definitions_are_followed_and_a_broken_one_costs_itself_alone() {
     assert!(loops.contains("maxIterations"), "{loops}");
     place.remove().await;
 }
+
+/// ToolHive's definitions with questions: every action of an answer, and questions between tools. A
+/// definition that no server refers to changes no server.
+#[tokio::test]
+async fn questions_with_every_action_are_valid_and_unrelated_definitions_change_nothing() {
+    let (place, _operator) = place("elicitation").await;
+    let question = |action: &str| {
+        format!(
+            "{{id: elicit_{action}, type: elicitation, message: Test, schema: {{type: object}}, \
+             onDecline: {{action: {action}}}, onCancel: {{action: {action}}}}}"
+        )
+    };
+    let all = ["skip_remaining", "abort", "continue"].map(question).join(", ");
+    apply(&place, KIND, "all-handlers", &format!("{{name: all_handlers_workflow, steps: [{all}]}}")).await;
+    let mixed = "{name: interactive_workflow, timeout: 15m, steps: [
+        {id: prepare, type: tool, tool: echo, timeout: 1m},
+        {id: confirm_deploy, type: elicitation, message: 'Proceed with deployment?', dependsOn: [prepare], timeout: 5m,
+         schema: {type: object, properties: {proceed: {type: boolean}}},
+         onDecline: {action: skip_remaining}, onCancel: {action: abort}},
+        {id: select_env, type: elicitation, message: Select target environment, dependsOn: [confirm_deploy],
+         schema: {type: object, properties: {environment: {type: string, enum: [staging, production]}}},
+         onDecline: {action: continue}, onCancel: {action: abort}},
+        {id: deploy, type: tool, tool: deploy_app, dependsOn: [select_env], timeout: 2m}]}";
+    apply(&place, KIND, "interactive", mixed).await;
+    let spec = "{config: {compositeToolRefs: [{name: all-handlers}, {name: interactive}]}}";
+    apply(&place, "VirtualMCPServer", "x", spec).await;
+    let reason = "CompositeToolRefsValid";
+    await_condition::<VirtualMCPServer>(&place, "x", "CompositeToolRefsValidated", "True", reason).await;
+    let tools = served(&place, &["all_handlers_workflow", "interactive_workflow"]).await;
+    assert_eq!(tools[0]["steps"][0]["onDecline"]["action"], "skip_remaining", "{tools}");
+    assert_eq!(tools[1]["steps"][1]["message"], "Proceed with deployment?", "{tools}");
+    let valid = Some(ValidationStatus::Valid);
+    for name in ["all-handlers", "interactive"] {
+        status(&place, name, |status| status.validation_status == valid).await;
+    }
+
+    let version = async || {
+        let config = place.get::<ConfigMap>("x-vmcp-config").await.expect("the configuration");
+        config.metadata.resource_version
+    };
+    let before = version().await;
+    apply(&place, KIND, "unrelated", FINE).await;
+    status(&place, "unrelated", |status| status.validation_status == valid).await;
+    assert_eq!(version().await, before, "a definition that no server refers to");
+    place.remove().await;
+}

@@ -119,6 +119,12 @@ pub(super) fn attempts() -> Vec<Attempt> {
         (
             "tenant",
             "VirtualMCPServer",
+            json!({ "optimizer": { "enabled": true, "tools": ["add_mcp_server"] } }),
+            "create Secrets",
+        ),
+        (
+            "tenant",
+            "VirtualMCPServer",
             json!({ "httpRoute": { "parentRefs": gateway } }),
             "create HTTPRoutes",
         ),
@@ -151,6 +157,7 @@ pub(super) fn attempts() -> Vec<Attempt> {
         ("tenant", "VirtualMCPServer", json!({ "autoscaling": { "maxReplicas": 2 } }), autoscalers),
         ("tenant", "VirtualMCPServer", json!({ "podDisruptionBudget": { "maxUnavailable": 0 } }), budgets),
         ("tenant", "VirtualMCPServer", json!({ "networkPolicy": {} }), policies),
+        ("tenant", "VirtualMCPServer", json!({ "console": { "viewerTokenSecretRefs": [key] } }), secrets),
         ("tenant", "VirtualMCPServer", json!({ "config": { "code": { "engine": "job" } } }), "create Jobs"),
         (
             "tenant",

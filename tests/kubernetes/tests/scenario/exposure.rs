@@ -112,6 +112,17 @@ async fn routes_autoscalers_and_monitors_are_made_as_they_are_asked_for() {
             (gone && place.json("hpa/x-vmcp").await.is_null()).then_some(())
         })
         .await;
+
+    // A route leads traffic for as long as it exists, so it goes with the feature.
+    drop(operator);
+    let _operator = Operator::with(&place, "two", &[("LEADER_ELECT", "false")]).await;
+    place
+        .eventually("the route to go with the feature", async || {
+            place.json("httproutes/x-vmcp").await.is_null().then_some(())
+        })
+        .await;
+    let message = await_condition::<VirtualMCPServer>(&place, "x", "Degraded", "True", "ApiMissing").await;
+    assert!(message.contains("deletes those that it made before"), "{message}");
 }
 
 /// The definition of HTTPRoutes is that of the Gateway API, with rules of its own.

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use vmcp_crds::{MCPServer, MCPServerEntry, VirtualMCPServer};
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, Programs, repository, skipped};
 
-use super::backends::{apply, set_pod_status};
+use super::backends::{apply, await_condition, set_pod_status};
 use super::stand_in::StandIn;
 
 /// The health of an object in the words of Argo CD and of Flux.
@@ -110,6 +110,11 @@ async fn argo_and_flux_follow_a_server_from_its_creation_to_its_end() {
     let digest = vmcp_config::status::digest(&map["vmcp.yaml"]);
     stand_in.set_report(json!({ "tools": 1, "configuration": { "digest": digest } }));
     judge.sees(&place, "vmcp/x", IN_FORCE).await;
+
+    apply(&place, "VirtualMCPServer", "y", "{suspend: true}").await;
+    await_condition::<VirtualMCPServer>(&place, "y", "Ready", "False", "Suspended").await;
+    let message = judge.sees(&place, "vmcp/y", UNDER_WAY).await;
+    assert!(message.contains("spec.suspend is true"), "{message}");
 
     // The old pods serve on, so that `Ready` is true throughout.
     for (object, image) in [("mcpserver/time", "time:typo"), ("vmcp/x", "vmcp:typo")] {

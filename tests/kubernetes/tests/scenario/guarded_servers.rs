@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
-use serde_json::Value;
+use serde_json::{Value, json};
 use vmcp_crds::{MCPOIDCConfig, MCPRegistry, MCPServer, VirtualMCPServer};
 use vmcp_kubernetes_tests::{ControlPlane, Operator};
 
@@ -96,5 +96,54 @@ async fn toolhives_registry_server_runs_with_its_file() {
     place.eventually("the Service", async || place.get::<Service>("team-api").await).await;
     let file = place.get::<ConfigMap>("team-api").await.and_then(|map| map.data).expect("the file");
     assert!(file["config.yaml"].contains("/data/registry.json"), "{file:?}");
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn policies_in_a_config_map_guard_a_server_and_their_change_replaces_its_pods() {
+    let place = ControlPlane::shared().await.namespace("policies").await;
+    let _operator = Operator::start(&place).await;
+    let server = "{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPServer, metadata: {name: fetch}, spec: {image: 'x:1', \
+                  transport: streamable-http, mcpPort: 8080, authzConfig: {type: configMap, configMap: {name: rules}}}}";
+    place.apply(server).await;
+    let message = await_condition::<MCPServer>(&place, "fetch", "Valid", "False", "ConfigInvalid").await;
+    assert!(message.contains("spec.authzConfig.configMap") && message.contains("rules"), "{message}");
+    assert_eq!(place.condition("mcpserver/fetch", "Ready").await["status"], "False");
+    assert!(place.get::<Deployment>("mcp-fetch").await.is_none());
+
+    let rules = |policy: &str| {
+        let document = json!({ "version": "1.0", "type": "cedarv1", "cedar": { "policies": [policy] } });
+        let data = json!({ "authz.json": document.to_string() });
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "rules" }, "data": data })
+            .to_string()
+    };
+    place.apply(&rules("permit(principal, action, resource);")).await;
+    let digest = async || {
+        let deployment = place.get::<Deployment>("mcp-fetch").await?;
+        let annotations = deployment.spec?.template.metadata?.annotations?;
+        annotations.get("toolhive.stacklok.com/guards").cloned()
+    };
+    let before = place.eventually("the guarded Deployment", async || digest().await).await;
+    place.apply(&rules("forbid(principal, action, resource);")).await;
+    place
+        .eventually("a rollout with the new policies", async || {
+            digest().await.filter(|after| *after != before)
+        })
+        .await;
+    let guards = place.get::<ConfigMap>("mcp-fetch-guards").await.and_then(|map| map.data).expect("guards");
+    assert!(guards["guards.yaml"].contains("forbid"), "{guards:?}");
+
+    // A policy with a mistake, and no ConfigMap at all, leave the last good one in force.
+    place.apply(&rules("permit(principal action);")).await;
+    await_condition::<MCPServer>(&place, "fetch", "Valid", "False", "ConfigInvalid").await;
+    place.delete::<ConfigMap>("rules").await;
+    place
+        .eventually("the missing ConfigMap to be named", async || {
+            let valid = place.condition("mcpserver/fetch", "Valid").await;
+            valid["message"].as_str()?.contains("there is no text under the key").then_some(())
+        })
+        .await;
+    let guards = place.get::<ConfigMap>("mcp-fetch-guards").await.and_then(|map| map.data).expect("guards");
+    assert!(guards["guards.yaml"].contains("forbid"), "{guards:?}");
     place.remove().await;
 }

@@ -22,42 +22,47 @@ const CREDENTIALS: &str = "Basic YW5uOnB3";
 /// A registry on a port of its own, with the image `tools/time:1`.
 struct Registry {
     host: String,
+    /// Documents that it serves, by path.
+    documents: Arc<Mutex<Vec<(String, String)>>>,
     /// Paths that were asked for with the right credentials.
     served: Arc<Mutex<Vec<String>>>,
     serving: JoinHandle<()>,
 }
 
-type Documents = Arc<(Vec<(String, String)>, Arc<Mutex<Vec<String>>>)>;
+type Documents = Arc<(Arc<Mutex<Vec<(String, String)>>>, Arc<Mutex<Vec<String>>>)>;
 
 async fn answer(State(documents): State<Documents>, uri: Uri, headers: HeaderMap) -> Response {
     if headers.get("authorization").is_none_or(|value| value != CREDENTIALS) {
         return (StatusCode::UNAUTHORIZED, [("www-authenticate", "Basic realm=\"registry\"")])
             .into_response();
     }
-    let Some((path, text)) = documents.0.iter().find(|(path, _)| path == uri.path()) else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    documents.1.lock().push(path.clone());
-    text.clone().into_response()
+    let found = documents.0.lock().iter().find(|(path, _)| path == uri.path()).cloned();
+    let Some((path, text)) = found else { return StatusCode::NOT_FOUND.into_response() };
+    documents.1.lock().push(path);
+    text.into_response()
+}
+
+/// Returns the documents of an image that starts a script.
+fn release(script: &str) -> Vec<(String, String)> {
+    let digest = |text: &str| format!("sha256:{}", hex::encode(Sha256::digest(text)));
+    let config = json!({ "config": { "Entrypoint": ["node", script], "Cmd": ["--utc"] } }).to_string();
+    let manifest =
+        json!({ "schemaVersion": 2, "config": { "digest": digest(&config) }, "layers": [] }).to_string();
+    vec![
+        ("/v2/tools/time/manifests/1".to_owned(), manifest),
+        (format!("/v2/tools/time/blobs/{}", digest(&config)), config),
+    ]
 }
 
 impl Registry {
     async fn start() -> Self {
-        let digest = |text: &str| format!("sha256:{}", hex::encode(Sha256::digest(text)));
-        let config =
-            json!({ "config": { "Entrypoint": ["node", "/srv/time.js"], "Cmd": ["--utc"] } }).to_string();
-        let manifest =
-            json!({ "schemaVersion": 2, "config": { "digest": digest(&config) }, "layers": [] }).to_string();
-        let documents = vec![
-            ("/v2/tools/time/manifests/1".to_owned(), manifest),
-            (format!("/v2/tools/time/blobs/{}", digest(&config)), config),
-        ];
+        let documents = Arc::new(Mutex::new(release("/srv/time.js")));
         let served = Arc::<Mutex<Vec<String>>>::default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let host = listener.local_addr().expect("an address").to_string();
-        let app = Router::new().fallback(answer).with_state(Arc::new((documents, served.clone())));
+        let app = Router::new().fallback(answer).with_state(Arc::new((documents.clone(), served.clone())));
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.expect("served") });
-        Self { host, served, serving }
+        Self { host, documents, served, serving }
     }
 
     fn lookups(&self) -> usize {
@@ -117,5 +122,44 @@ async fn a_stdio_server_without_a_command_starts_what_its_image_starts() {
 
     place.edit::<MCPServer>("time", json!({ "spec": { "command": ["python", "-m", "time"] } })).await;
     is("python -m time --local").await;
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_tag_that_moves_is_followed_with_the_pull_secrets_of_the_service_account() {
+    let place = ControlPlane::shared().await.namespace("tags").await;
+    let registry = Registry::start().await;
+    let variables = [("LEADER_ELECT", "false"), ("PLAIN_HTTP_REGISTRIES", registry.host.as_str())];
+    let operator = Operator::with(&place, "tags", &variables).await;
+    let auths = json!({ "auths": { registry.host.as_str(): { "username": "ann", "password": "pw" } } });
+    let objects = [
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pull" },
+            "type": "kubernetes.io/dockerconfigjson", "stringData": { ".dockerconfigjson": auths.to_string() },
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "puller" },
+            "imagePullSecrets": [{ "name": "pull" }],
+        }),
+    ];
+    for object in objects {
+        place.apply(&object.to_string()).await;
+    }
+    let spec = format!(
+        "{{image: '{}/tools/time:1', imagePullPolicy: Always, serviceAccount: puller}}",
+        registry.host
+    );
+    apply(&place, "MCPServer", "time", &spec).await;
+    let is = async |words: &str| {
+        let started = async || (program(&place, "time").await? == words).then_some(());
+        place.eventually(words, started).await;
+    };
+    is("node /srv/time.js --utc").await;
+
+    *registry.documents.lock() = release("/srv/next.js");
+    drop(operator);
+    // Answers of the registry are kept for ten minutes; a new operator has none.
+    let _operator = Operator::with(&place, "tags", &variables).await;
+    is("node /srv/next.js --utc").await;
     place.remove().await;
 }

@@ -2,6 +2,7 @@
 //! process of this machine, started by the test in place of a kubelet.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,14 +174,16 @@ async fn run_pod(place: &Namespace, pod: &Pod) -> Child {
     for variable in container.env.iter().flatten() {
         command.env(&variable.name, variable.value.as_deref().unwrap_or_default());
     }
+    let pod_name = pod.metadata.name.as_deref().expect("a name");
+    // In place of the pod's own `/tmp`.
+    command.env("TMPDIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join(pod_name));
     let child = command.spawn().expect("python3");
     let running = json!({ "status": { "phase": "Running", "podIP": "127.0.0.1", "containerStatuses": [{
         "name": container.name, "image": "i", "imageID": "", "ready": true, "restartCount": 0,
         "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } },
     }]}});
-    let name = pod.metadata.name.as_deref().expect("a name");
     let reported =
-        place.api::<Pod>().patch_status(name, &PatchParams::default(), &Patch::Merge(running)).await;
+        place.api::<Pod>().patch_status(pod_name, &PatchParams::default(), &Patch::Merge(running)).await;
     reported.expect("the status of the pod");
     child
 }

@@ -10,6 +10,20 @@ use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, reposito
 
 use super::backends::{apply, await_condition};
 use super::deputies::{TENANT, attempts, client_as, refusal, refused};
+use super::reference_grants::define_grants;
+
+/// A user who may write ReferenceGrants of the namespace.
+const GRANTOR: &str = "apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: grantor}
+rules:
+- {apiGroups: [gateway.networking.k8s.io], resources: [referencegrants], verbs: ['*']}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: grantor}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: grantor}
+subjects: [{kind: User, name: grantor, apiGroup: rbac.authorization.k8s.io}]";
 
 /// Installs `deploy/`, and a tenant who may write our resources, Deployments and Services of the namespace.
 async fn install(cluster: &Cluster, place: &Namespace) {
@@ -48,6 +62,41 @@ async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
             .await,
         None
     );
+}
+
+/// A grant makes the operator add callers to NetworkPolicies of the granted servers.
+#[tokio::test]
+async fn a_grant_for_virtual_servers_takes_the_right_to_create_network_policies() {
+    let cluster = ControlPlane::start().await;
+    let place = cluster.namespace("grantor").await;
+    install(&cluster, &place).await;
+    define_grants(&cluster).await;
+    place.apply(GRANTOR).await;
+    let grantor = client_as(&cluster, "grantor").await;
+    let create = async |name: &str, kind: &str| {
+        let grant = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1beta1", "kind": "ReferenceGrant", "metadata": { "name": name },
+            "spec": {
+                "from": [{ "group": "toolhive.stacklok.com", "kind": kind, "namespace": "elsewhere" }],
+                "to": [{ "group": "toolhive.stacklok.com", "kind": "MCPServer" }],
+            },
+        });
+        let path =
+            format!("/apis/gateway.networking.k8s.io/v1beta1/namespaces/{}/referencegrants", place.name);
+        let request = http::Request::post(path).header("content-type", "application/json");
+        let request = request.body(grant.to_string().into_bytes()).expect("a request");
+        grantor.request::<Value>(request).await.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let mut attempts = 0;
+    place
+        .eventually("the policy to want the right to create NetworkPolicies", async || {
+            attempts += 1;
+            let refused = create(&format!("attempt-{attempts}"), "VirtualMCPServer").await;
+            refused.contains("create NetworkPolicies").then_some(())
+        })
+        .await;
+    // The policy lets grants of other projects pass.
+    assert_eq!(create("route", "HTTPRoute").await, "");
 }
 
 #[tokio::test]

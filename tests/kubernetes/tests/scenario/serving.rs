@@ -49,7 +49,9 @@ spec: {groupRef: {name: tools}}
 apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
 metadata: {name: search}
-spec: {groupRef: {name: tools}, optimizer: {enabled: true, embeddings: {provider: none}}}
+spec:
+  groupRef: {name: tools}
+  optimizer: {enabled: true, embeddings: {provider: none}, tools: [find_tool, call_tool, list_mcp_servers]}
 ---
 apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
@@ -111,6 +113,13 @@ async fn servers_of_three_kinds_are_listed_found_and_called_and_come_and_go() {
     place.eventually("the tool that tells the time to be found", found).await;
     let told = search.call_found("clock_get_current_time", json!({"timezone": "Europe/Berlin"})).await;
     assert!(told.content_text().contains("Europe/Berlin"), "{}", told.text);
+
+    let listed = async || {
+        let listed = search.call_tool("optim_list_mcp_servers", json!({})).await;
+        let names = ["clock", "everything", "far", "web"];
+        names.iter().all(|name| listed.text.contains(&format!("\"{name}\""))).then_some(())
+    };
+    place.eventually("all four servers in optim_list_mcp_servers", listed).await;
 
     only_what_the_selector_selects(&place).await;
 

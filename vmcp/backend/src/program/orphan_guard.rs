@@ -27,7 +27,7 @@ enum Helper {
 
 /// A process group that the helper ends with vmcp. Dropped, the group is its own again.
 #[derive(Debug)]
-pub(crate) struct WatchedGroup {
+pub struct WatchedGroup {
     guard: Arc<OrphanGuard>,
     id: u32,
 }
@@ -39,7 +39,7 @@ impl OrphanGuard {
     }
 
     /// Puts a process group under guard; `None` if there is no helper.
-    pub(crate) fn watch(self: &Arc<Self>, id: u32) -> Option<WatchedGroup> {
+    pub fn watch(self: &Arc<Self>, id: u32) -> Option<WatchedGroup> {
         self.tell('+', id).then(|| WatchedGroup { guard: Arc::clone(self), id })
     }
 

@@ -1,4 +1,6 @@
-//! Stage `memory`: resident memory of vmcp, idle and with many sessions; Linux only.
+//! Stage `memory`: memory of vmcp, idle, with many sessions and with several windows of clients; Linux only.
+
+mod client_windows;
 
 use std::time::Duration;
 
@@ -62,7 +64,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     row("after 1,000 sessions over one connection", &sealed, "idle", &idle);
     row("after 1,000 more, each with its open connection", &connected, "before them", &sealed);
     report.check_median("resident memory, idle, without local model", Unit::Bytes, &idle, 40.0 * MIB);
-    Ok(())
+    client_windows::measure(report).await
 }
 
 /// Opens a session that lists its tools.

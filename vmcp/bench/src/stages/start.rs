@@ -1,5 +1,7 @@
 //! Stage `start`: time from the start of the process to its first answers, with and without a backend that
-//! hangs.
+//! hangs, and with and without saved definitions of slow backends.
+
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
@@ -9,11 +11,17 @@ use crate::client::mcp_client::McpClient;
 use crate::progress::progress;
 use crate::report::{Report, Section, Unit};
 use crate::samples::{Samples, interleaved};
-use crate::testbed::test_backends::{FixtureServer, HungBackend};
+use crate::testbed::test_backends::{FixtureServer, HungBackend, SlowBackend};
 use crate::testbed::vmcp_process::VmcpProcess;
 
 /// Tools of the backend.
 const TOOLS: usize = 20;
+/// Backends that take long to connect, the time that they take, and the tools of each.
+const SLOW_BACKENDS: usize = 10;
+const CONNECTING: Duration = Duration::from_millis(500);
+const TOOLS_OF_SLOW: usize = 2;
+/// Time that vmcp has to save definitions.
+const SAVING: Duration = Duration::from_secs(1);
 
 /// Measures the start, and calls beside a backend that hangs; adds the rows.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
@@ -67,11 +75,48 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         ("the same call without it", &calls_alone),
     );
     alone.end().await?;
-    beside.end().await
+    beside.end().await?;
+    saved_definitions(report).await
+}
+
+/// Measures starts over backends that take long to connect, with the definitions of an earlier process and
+/// without them.
+async fn saved_definitions(report: &mut Report) -> Result<()> {
+    progress("starting over slow backends, with and without saved definitions");
+    let server = FixtureServer::start(&format!("synthetic:{TOOLS_OF_SLOW}")).await?;
+    let mut slow = Vec::new();
+    for number in 0..SLOW_BACKENDS {
+        slow.push(SlowBackend::start(&format!("slow{number}"), &server, CONNECTING).await?);
+    }
+    let backends: Vec<_> = slow.iter().map(|slow| &slow.backend).collect();
+    let all = SLOW_BACKENDS * TOOLS_OF_SLOW;
+    let (mut fresh, mut saved) = (Samples::default(), Samples::default());
+    for _ in 0..report.runs(15).max(5) {
+        let vmcp = VmcpProcess::spawn(&backends)?;
+        fresh.push(vmcp.complete_list(all).await?);
+        // A moment for the definitions to be saved.
+        tokio::time::sleep(SAVING).await;
+        let vmcp = vmcp.restarted().await?;
+        saved.push(vmcp.complete_list(all).await?);
+        vmcp.end().await?;
+    }
+    report.row(
+        Section::Start,
+        Unit::Seconds,
+        ("start to a complete tools/list, ten backends that take 500 ms to connect, saved", &saved),
+        ("the same without saved definitions", &fresh),
+    );
+    report.check_median(
+        "a complete list over saved definitions of slow backends",
+        Unit::Seconds,
+        &saved,
+        0.3,
+    );
+    Ok(())
 }
 
 /// Returns the times from the start to readiness and to the complete list.
-async fn start(backends: &[&serde_json::Value]) -> Result<(std::time::Duration, std::time::Duration)> {
+async fn start(backends: &[&serde_json::Value]) -> Result<(Duration, Duration)> {
     let vmcp = VmcpProcess::spawn(backends)?;
     let times = (vmcp.ready().await?, vmcp.complete_list(TOOLS).await?);
     vmcp.end().await?;
@@ -87,7 +132,7 @@ async fn caller(vmcp: &VmcpProcess) -> Result<McpClient> {
         if started.elapsed().as_secs() > 30 {
             return Err(error).context("the backend does not come up");
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     Ok(client)
 }

@@ -47,6 +47,28 @@ pub(crate) fn reset_peak(pid: u32) -> Result<()> {
     Ok(std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
 }
 
+/// Returns the proportional memory (PSS) in bytes: a page that processes share counts in parts, so that sums
+/// over processes count it once.
+pub(crate) fn proportional(pid: u32) -> Result<f64> {
+    bytes_in(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
+}
+
+/// Returns a process and all processes below it.
+pub(crate) fn family(pid: u32) -> Vec<u32> {
+    let mut family = vec![pid];
+    let mut next = 0;
+    while let Some(parent) = family.get(next).copied() {
+        next += 1;
+        // Children are listed by thread. A thread, or the process, may have ended meanwhile.
+        let threads = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+        for thread in threads {
+            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            family.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+    }
+    family
+}
+
 /// Returns how often the threads of a process have gone to sleep: voluntary context switches. Threads that
 /// have ended are not counted.
 pub(crate) fn sleeps(pid: u32) -> Result<u64> {
@@ -61,7 +83,12 @@ pub(crate) fn sleeps(pid: u32) -> Result<u64> {
 }
 
 fn status_bytes(pid: u32, key: &'static str) -> Result<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    bytes_in(&format!("/proc/{pid}/status"), key)
+}
+
+/// Returns the size in a line of a file of `/proc`, in bytes.
+fn bytes_in(path: &str, key: &'static str) -> Result<f64> {
+    let status = std::fs::read_to_string(path)?;
     let line = status.lines().find_map(|line| line.strip_prefix(key)).context(key)?;
     let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(kib * 1024.0)

@@ -1,11 +1,13 @@
-//! Backends for vmcp as a process of its own: the test server `vmcp-fixture`, and a server that hangs.
+//! Backends for vmcp as a process of its own: the test server `vmcp-fixture`, a relay that is slow to connect,
+//! and a server that hangs.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncBufReadExt as _, BufReader, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -37,6 +39,37 @@ impl FixtureServer {
     /// Returns the id of the process.
     pub(crate) fn pid(&self) -> Result<u32> {
         self.child.id().context("the process has ended")
+    }
+}
+
+/// A relay to a test server that holds each new connection for a while; ends when dropped.
+pub(crate) struct SlowBackend {
+    /// Entry for `backends` of `vmcp.yaml`.
+    pub(crate) backend: Value,
+    _accepting: AbortOnDropHandle<()>,
+}
+
+impl SlowBackend {
+    /// Opens its port. Connections go to `server` after `delay`.
+    pub(crate) async fn start(name: &str, server: &FixtureServer, delay: Duration) -> Result<SlowBackend> {
+        let url = server.backend.get("url").and_then(Value::as_str).context("the server's address")?;
+        let mut url = url::Url::parse(url)?;
+        let upstream = *url.socket_addrs(|| None)?.first().context("the server's address")?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        if url.set_port(Some(listener.local_addr()?.port())).is_err() {
+            bail!("{url} has no port");
+        }
+        let accepting = tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    tokio::time::sleep(delay).await;
+                    let mut server = TcpStream::connect(upstream).await?;
+                    copy_bidirectional(&mut client, &mut server).await
+                });
+            }
+        });
+        let backend = json!({"name": name, "url": url.as_str()});
+        Ok(SlowBackend { backend, _accepting: AbortOnDropHandle::new(accepting) })
     }
 }
 

@@ -5,6 +5,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
@@ -14,6 +16,8 @@ use crate::built_binaries::{counted_binary, spawn, vmcp_binary};
 use crate::client::mcp_client::McpClient;
 use crate::counted::AllocationReader;
 
+/// Name of the configuration in the folder of a process.
+const CONFIG_FILE: &str = "vmcp.yaml";
 /// Time that the process has to reach a state.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// Interval at which the state is polled; short, because it bounds the precision of a start time.
@@ -27,7 +31,7 @@ pub(crate) struct VmcpProcess {
     pub(crate) clients: SocketAddr,
     admin: SocketAddr,
     started: Instant,
-    _home: TempDir,
+    home: TempDir,
 }
 
 impl VmcpProcess {
@@ -50,19 +54,31 @@ impl VmcpProcess {
         VmcpProcess::start(command, config)
     }
 
-    fn start(mut command: Command, mut config: Value) -> Result<VmcpProcess> {
+    fn start(command: Command, mut config: Value) -> Result<VmcpProcess> {
         let home = tempfile::tempdir()?;
-        let file = home.path().join("vmcp.yaml");
         let optimizer =
             config.pointer_mut("/optimizer").and_then(Value::as_object_mut).context("optimizer")?;
         optimizer.insert("storage".into(), json!({"dir": home.path().join("cache")}));
         // JSON is YAML.
-        std::fs::write(&file, config.to_string())?;
+        std::fs::write(home.path().join(CONFIG_FILE), config.to_string())?;
+        VmcpProcess::serve(command, home)
+    }
+
+    /// Starts vmcp with the configuration and the cache in a folder.
+    fn serve(mut command: Command, home: TempDir) -> Result<VmcpProcess> {
         let (clients, admin) = (free_address()?, free_address()?);
-        command.arg("serve").arg("--config").arg(file).arg("--listen").arg(clients.to_string());
+        command.arg("serve").arg("--config").arg(home.path().join(CONFIG_FILE));
+        command.arg("--listen").arg(clients.to_string());
         command.arg("--admin-listen").arg(admin.to_string()).stdout(Stdio::null());
         let started = Instant::now();
-        Ok(VmcpProcess { child: spawn(&mut command)?, clients, admin, started, _home: home })
+        Ok(VmcpProcess { child: spawn(&mut command)?, clients, admin, started, home })
+    }
+
+    /// Ends the process as a rollout does, and starts it again with all that it has saved.
+    pub(crate) async fn restarted(mut self) -> Result<VmcpProcess> {
+        kill(Pid::from_raw(self.pid()?.try_into()?), Signal::SIGTERM)?;
+        self.child.wait().await?;
+        VmcpProcess::serve(Command::new(vmcp_binary()?), self.home)
     }
 
     /// Returns the time from the start to the first 200 of `/readyz`.
@@ -100,6 +116,18 @@ impl VmcpProcess {
         ensure!(self.started.elapsed() < START_TIMEOUT, "waited in vain for {what}");
         sleep(START_POLL_INTERVAL).await;
         Ok(())
+    }
+
+    /// Returns the value of a series of `/metrics`, such as `name_total{label="value"}`.
+    pub(crate) async fn metric(&self, series: &str) -> Result<f64> {
+        // An error means that a provider is installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let answer = client.get(format!("http://{}/metrics", self.admin)).send().await?.error_for_status()?;
+        let text = answer.text().await?;
+        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let value = value.with_context(|| format!("no {series} at /metrics"))?;
+        Ok(value.split(' ').next().unwrap_or(value).parse()?)
     }
 
     /// Returns the id of the process.

@@ -49,10 +49,10 @@ impl Adapter {
             (AwaitedReply::Thread(call), Ok(result)) => self.start_turn(call, result),
             (AwaitedReply::TurnStart(call), Ok(result)) => self.turn_started(call, result),
             (AwaitedReply::Answer(call), Ok(result)) => self.answer(call, result),
-            (
-                AwaitedReply::Thread(call) | AwaitedReply::TurnStart(call) | AwaitedReply::Answer(call),
-                Err(error),
-            ) => self.fail(call, &error),
+            (AwaitedReply::Thread(call), Err(error)) => self.thread_failed(call, &error),
+            (AwaitedReply::TurnStart(call) | AwaitedReply::Answer(call), Err(error)) => {
+                self.fail(call, &error);
+            }
             (AwaitedReply::Interrupt(call), Err(_)) => self.finish(call, &Value::Null),
             (AwaitedReply::Interrupt(_), Ok(_)) | (AwaitedReply::Ignored, _) => {}
         }
@@ -70,6 +70,27 @@ impl Adapter {
         }
         let params = turn_start(arguments, thread_id);
         self.ask_codex("turn/start", &params, AwaitedReply::TurnStart(number));
+    }
+
+    /// Ends a call whose thread Codex neither starts nor resumes.
+    fn thread_failed(&mut self, number: u64, error: &str) {
+        let thread_id = self.calls.get(&number).and_then(|call| match &call.kind {
+            CallKind::Turn(arguments, _) => arguments.thread_id.clone(),
+            CallKind::List | CallKind::Archive(_) => None,
+        });
+        let words = match thread_id {
+            Some(id) if error.contains("is archived") => format!(
+                "thread {id} is archived: codex_archive_thread was called for it, or its first turn was \
+                 cancelled or took too long; leave thread_id out to begin a new thread, or have `codex unarchive \
+                 {id}` run on the machine of vmcp"
+            ),
+            Some(id) if error.contains("no rollout found") => format!(
+                "thread {id} not found: Codex has none of this id; codex_list_threads lists the threads that \
+                 can be continued"
+            ),
+            _ => error.to_owned(),
+        };
+        self.fail(number, &words);
     }
 
     fn turn_started(&mut self, number: u64, result: &Value) {

@@ -162,6 +162,24 @@ fn failures_of_codex_are_told_with_its_words() {
 }
 
 #[test]
+fn a_thread_that_cannot_be_continued_is_answered_with_the_way_on() {
+    let mut dialogue = Dialogue::asks();
+    // The words of Codex 0.171.
+    for (said, expected) in [
+        ("session x is archived. Run `codex unarchive x` to unarchive it first.", "leave thread_id out"),
+        ("no rollout found for thread id x", "codex_list_threads lists"),
+        ("the disk is full", "the disk is full"),
+    ] {
+        let resumed = dialogue.call(1, "codex", &json!({"prompt": "on", "thread_id": "x"}));
+        let error = json!({"id": to_codex(&resumed)["id"], "error": {"code": -32600, "message": said}});
+        let answer = dialogue.codex(&error);
+        let told = &to_client(&answer)["result"];
+        assert_eq!(told["isError"], true);
+        assert!(told["structuredContent"]["error"].as_str().unwrap().contains(expected), "{told}");
+    }
+}
+
+#[test]
 fn approvals_are_asked_and_answered() {
     let mut dialogue = Dialogue::asks();
     dialogue.turn(1, &json!({"prompt": "go"}));

@@ -29,6 +29,7 @@ use large_results::{LargeResults, RawLargeResults};
 use learning::query_log::QueryLog;
 use learning::{Learning, RawLearning};
 use limits::Limits;
+use llm::recommend_tools::RecommendTools;
 use llm::{Llm, RawLlm};
 use optim_tool::OptimTool;
 use rerank::{RawRerank, Rerank};
@@ -78,8 +79,12 @@ pub struct Optimizer {
     pub learning: Learning,
     /// The log of searches.
     pub query_log: QueryLog,
+    /// Days after which a single call leaves the log of calls; the sums of its day stay.
+    pub metrics_retention_days: u32,
     /// The language model that ranks tools; `None`: the search alone does.
     pub llm: Option<Llm>,
+    /// Recommendations of `recommend_tools`.
+    pub recommend_tools: RecommendTools,
     /// `GET /tools`.
     pub discovery: Discovery,
     /// Sessions of coding agents.
@@ -179,9 +184,15 @@ pub struct RawOptimizer {
     pub learning: RawLearning,
     /// Log of searches and of the calls that followed them. Off by default.
     pub query_log: QueryLog,
+    /// Days after which a single call leaves the log of calls, which `vmcp metrics --calls` reads. The sums of
+    /// each day stay for good.
+    #[schemars(range(min = 1, max = 365))]
+    pub metrics_retention_days: u32,
     /// The language model that ranks tools for `recommend_tools` and `search_tools`, and writes queries for
     /// `process_large_dataset` as `largeResults.llm` says.
     pub llm: Option<RawLlm>,
+    /// Recommendations of `recommend_tools`.
+    pub recommend_tools: RecommendTools,
     /// `GET /tools`: tools by topic over plain HTTP. Off by default.
     pub discovery: Discovery,
     /// Sessions of coding agents, reported by their hooks. Off by default.
@@ -214,7 +225,9 @@ impl Default for RawOptimizer {
             contextual: RawContextual::default(),
             learning: RawLearning::default(),
             query_log: QueryLog::default(),
+            metrics_retention_days: 7,
             llm: None,
+            recommend_tools: RecommendTools::default(),
             discovery: Discovery::default(),
             session_hooks: RawSessionHooks::default(),
             rerank: None,
@@ -283,7 +296,9 @@ impl RawOptimizer {
             contextual: self.contextual.validate(report),
             learning: self.learning.validate(has_contextual, report),
             query_log: self.query_log.clone(),
+            metrics_retention_days: self.metrics_retention_days,
             llm: self.llm.as_ref().and_then(|llm| llm.validate(report)),
+            recommend_tools: self.recommend_tools.clone(),
             discovery: self.discovery.clone(),
             session_hooks: self.session_hooks.validate(report),
             rerank: self.rerank.as_ref().and_then(|rerank| rerank.validate(report)),

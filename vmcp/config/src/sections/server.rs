@@ -174,7 +174,8 @@ pub struct RawServer {
     /// `adminTokens`. Empty: `/metrics` wants no token.
     pub metrics_tokens: Vec<Secret>,
     /// Bearer tokens of at least 16 characters of people who may read the web console, and give no orders
-    /// there. They open nothing else.
+    /// there. They open nothing else. With `console: loopback` they need `adminTokens`, without which the
+    /// console asks for no token.
     pub viewer_tokens: Vec<Secret>,
     /// The web console on the admin port: `off`, `loopback`, `tokens` or `oidc`.
     pub console: ConsoleAccess,
@@ -240,7 +241,8 @@ impl RawServer {
         check_secrets(&self.admin_tokens, "server.adminTokens", report);
         check_secrets(&self.metrics_tokens, "server.metricsTokens", report);
         check_secrets(&self.viewer_tokens, "server.viewerTokens", report);
-        self.console.check(&self.admin_tokens, self.console_sign_in.as_ref(), report);
+        let sign_in = self.console_sign_in.as_ref();
+        self.console.check(&self.admin_tokens, &self.viewer_tokens, sign_in, report);
         if self.tls.is_some() {
             tls::check_peers(&self.peer_address, report);
         }

@@ -1,7 +1,8 @@
-//! `telemetry`: export of traces, metrics and log lines by OTLP over HTTP, and Prometheus metrics on the
-//! admin port.
+//! `telemetry`: export of traces, metrics and log lines by OTLP over HTTP or gRPC, and Prometheus metrics on
+//! the admin port.
 
 pub(crate) mod otel_variables;
+mod protocol;
 mod signal;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::signal::{General, Signal};
+pub use self::protocol::OtlpProtocol;
+use self::signal::{General, Signal, has_path};
 pub use self::signal::{RawSignal, SignalExport};
 use crate::problems::Report;
 use crate::values::decimal::RawDecimal;
@@ -25,8 +27,6 @@ const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::f
 
 /// Intervals of metric exports that are accepted.
 const INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
-/// The protocol of all exports.
-const PROTOCOL: &str = "http/protobuf";
 
 /// Validated settings of traces, metrics and log records.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,11 +58,12 @@ pub struct Telemetry {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Telemetry")]
 pub struct RawTelemetry {
-    /// OTLP/HTTP collector: `https://collector:4318`, or `collector:4318`. `/v1/traces`, `/v1/metrics` and
-    /// `/v1/logs` are added. Without it, only signals with an `endpoint` of their own are exported.
+    /// OTLP collector: `https://collector:4318`, or `collector:4318`. Over HTTP, `/v1/traces`, `/v1/metrics`
+    /// and `/v1/logs` are added. Without it, only signals with an `endpoint` of their own are exported.
     pub endpoint: Option<String>,
-    /// Protocol of exports: `http/protobuf`, the only one. `grpc` is refused: give the collector's HTTP port.
-    pub protocol: String,
+    /// Protocol of exports. A collector has a port for each, mostly 4318 for `http/protobuf` and 4317 for
+    /// `grpc`.
+    pub protocol: OtlpProtocol,
     /// Name of this server in its exports (`service.name`).
     pub service_name: String,
     /// Share of the traces started here that are sampled, from "0" to "1". The sampling decision of a
@@ -98,7 +99,7 @@ impl Default for RawTelemetry {
     fn default() -> Self {
         Self {
             endpoint: None,
-            protocol: PROTOCOL.to_owned(),
+            protocol: OtlpProtocol::default(),
             service_name: "vmcp".to_owned(),
             sampling_rate: "0.05".into(),
             headers: BTreeMap::new(),
@@ -118,15 +119,6 @@ impl Default for RawTelemetry {
 impl RawTelemetry {
     pub(crate) fn validate(&self, report: &mut Report) -> Telemetry {
         let general = &self.general(report);
-        if self.protocol != PROTOCOL {
-            let shown = report.shown("telemetry.protocol", &self.protocol);
-            let remedy = "remove it, and give the collector's port of OTLP over HTTP, mostly 4318";
-            report.problem(
-                "telemetry.protocol",
-                format!("{shown} is not spoken here, only `{PROTOCOL}`"),
-                remedy,
-            );
-        }
         if self.tracing_enabled.is_some() && self.traces.enabled.is_some() {
             report.problem(
                 "telemetry.traces.enabled",
@@ -172,8 +164,13 @@ impl RawTelemetry {
             if endpoint.contains("://") { endpoint.clone() } else { format!("{scheme}://{endpoint}") }
         };
         let whole = self.endpoint.as_ref().map(whole);
+        let base = whole.and_then(|whole| http_url::validate(&whole, "telemetry.endpoint", report));
+        if self.protocol == OtlpProtocol::Grpc && base.as_ref().is_some_and(has_path) {
+            signal::path_problem("telemetry.endpoint", report);
+        }
         General {
-            base: whole.and_then(|whole| http_url::validate(&whole, "telemetry.endpoint", report)),
+            base,
+            protocol: self.protocol,
             has_endpoint: self.endpoint.is_some(),
             headers: headers::validate(&self.headers, "telemetry.headers", report),
             timeout: self.timeout.validate("telemetry.timeout", &TIMEOUT, report),

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
@@ -143,8 +143,11 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/config_dump", get(diagnosis::config_dump::show))
         .route("/admin/support", get(diagnosis::support::show))
         .route("/admin/log-level", get(diagnosis::log_level::show).put(diagnosis::log_level::change))
+        .route("/admin/profile", post(diagnosis::profile::take))
         .route("/admin/runs", get(recent::runs))
         .route("/admin/tool-metrics", get(tool_metrics::show))
+        .route("/admin/tool-metrics/days", get(tool_metrics::days))
+        .route("/admin/tool-metrics/calls", get(tool_metrics::calls))
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
         .route("/admin/replica", get(tool_metrics::replica))
         .route_layer(middleware::from_fn_with_state(admin.clone(), audit::record))
@@ -161,9 +164,10 @@ pub fn local_routes(admin: Admin) -> Router {
 }
 
 /// Answers `/` with the routes of this port; a browser is sent to the console where that is served.
-async fn index(State(guard): State<AdminGuard>, headers: HeaderMap) -> Response {
-    let accepts = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
-    if accepts.contains("text/html") && console::is_served(&guard) {
+async fn index(State(guard): State<AdminGuard>, request: Request) -> Response {
+    let accepts =
+        request.headers().get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
+    if accepts.contains("text/html") && console::is_served(&guard, &request) {
         return (StatusCode::SEE_OTHER, [(header::LOCATION, console::ROOT)]).into_response();
     }
     let line = |route: &AdminRoute| format!("{:4} {}\n", route.method, route.path);

@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 30] = [
+pub const ADMIN_ROUTES: [AdminRoute; 33] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -229,6 +229,15 @@ pub const ADMIN_ROUTES: [AdminRoute; 30] = [
                   module or time.",
     },
     AdminRoute {
+        method: "POST",
+        path: "/admin/profile",
+        wants_token: true,
+        query: "`seconds`: from 1 to 60",
+        answer: "text/plain, application/json",
+        purpose: "Samples the stacks of the process for that time, and answers folded stacks for a flame graph: 400 without \
+                  a length, 409 while another profile is taken, 501 from a build without the feature `profiling`.",
+    },
+    AdminRoute {
         method: "GET",
         path: "/admin/runs",
         wants_token: true,
@@ -247,6 +256,24 @@ pub const ADMIN_ROUTES: [AdminRoute; 30] = [
         answer: "application/json",
         purpose: "Calls, success rate, latency and last error of each tool that was called, `{tools}`; 404 for one tool \
                   without a call: [fields](#get-admintool-metrics).",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tool-metrics/days",
+        wants_token: true,
+        query: "`server`, `tool`: only this one's; `days`: to look back (30); `limit`: most entries (100)",
+        answer: "application/json",
+        purpose: "Calls, successes, failures and mean latency of each tool on each day (UTC), newest first, `{days}`. They \
+                  are kept for good, by the process that answers; 400 for a number out of range.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tool-metrics/calls",
+        wants_token: true,
+        query: "as of `/admin/tool-metrics/days`",
+        answer: "application/json",
+        purpose: "Single calls of the last `optimizer.metricsRetentionDays` days, newest first, `{calls}`: `at`, `server`, \
+                  `tool`, `outcome`, `latency_ms`. Of a burst, the last 64 calls of each fifth of a second.",
     },
     AdminRoute {
         method: "POST",
@@ -316,7 +343,7 @@ mod tests {
             router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
         };
         for route in &ADMIN_ROUTES {
-            let served = answer([127, 0, 0, 1], route).await;
+            let page = answer([127, 0, 0, 1], route).await;
             // Routes that act on one thing refuse a request that does not name it.
             let needs_name = matches!(
                 route.path,
@@ -326,11 +353,12 @@ mod tests {
                     | "/admin/sessions/allow"
                     | "/admin/calls/trace"
                     | "/admin/explain-tool"
+                    | "/admin/profile"
             ) || route.method == "PUT";
-            let status = served.status();
+            let status = page.status();
             let expected = if needs_name { status == 400 } else { status.is_success() };
             assert!(expected, "{} {}: {status}", route.method, route.path);
-            let kind = served.headers()["content-type"].to_str().unwrap();
+            let kind = page.headers()["content-type"].to_str().unwrap();
             let is_described = route.answer.split(", ").any(|answer| kind.starts_with(answer));
             assert!(is_described, "{}: {kind}", route.path);
             let guarded = answer([0, 0, 0, 0], route).await.status() == 401;

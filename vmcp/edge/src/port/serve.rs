@@ -108,14 +108,18 @@ impl Ports {
     /// Shuts down gracefully: accepts no new connections, ends push streams, and lets requests in flight end
     /// within `grace`. The admin port answers until then. Returns true if all requests ended in time.
     pub async fn drain(self, grace: Duration) -> bool {
-        self.stop_clients.cancel();
-        self.edge.close();
-        if let Some(viewers) = self.viewers {
-            viewers.close().await;
-        }
-        let drained = tokio::time::timeout(grace, self.clients).await.is_ok();
-        self.operators.close().await;
-        drained
+        let Ports { edge, stop_clients, clients, operators, viewers, .. } = self;
+        stop_clients.cancel();
+        edge.close();
+        let viewers = async move {
+            if let Some(viewers) = viewers {
+                viewers.close().await;
+            }
+        };
+        // At once: a viewer that does not read must not take from the time of the clients.
+        let (drained, ()) = tokio::join!(tokio::time::timeout(grace, clients), viewers);
+        operators.close().await;
+        drained.is_ok()
     }
 }
 

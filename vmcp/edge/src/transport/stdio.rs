@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vmcp_backend::{RpcOutcome, SessionId};
 use vmcp_json::json_rope::JsonRope;
+use vmcp_lines::{Line, LineReader};
 
 use vmcp_wire::era::Era;
 use vmcp_wire::headers::{self, RequestEra};
@@ -27,7 +28,6 @@ use vmcp_wire::owned::{OwnedMessage, OwnedNotification, OwnedRequest};
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::{codes, methods};
 
-use super::line_reader::{Line, LineReader};
 use super::trace;
 use crate::push::streams;
 use crate::request::conversation::{AcceptedMessages, Conversation, ConversationItem};

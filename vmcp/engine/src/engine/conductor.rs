@@ -158,6 +158,7 @@ impl Conductor {
             self.shared.learner.enable();
         }
         self.shared.query_log.configure(&now.config);
+        self.shared.tool_metrics.keep_calls(now.config.optimizer.metrics_retention_days);
         self.shared.shapes.enable(now.config.optimizer.enabled && now.config.code.observed_shapes);
         self.shared.byte_budget.set_limit(now.config.server.max_buffered_bytes);
         self.shared.configured.send_replace(());

@@ -1,8 +1,9 @@
-//! OTLP over HTTP: what the exporters of traces, metrics and log records share.
+//! OTLP over HTTP or gRPC: parts that the exporters of traces, metrics and log records share.
 //!
 //! | room | holds |
 //! |---|---|
-//! | `client` | HTTP client of exports |
+//! | `client` | client of exports, over HTTP or gRPC |
+//! | `grpc` | unary calls of gRPC |
 //! | `losses` | counters of telemetry that reached no collector |
 //! | `log_lines` | log lines as OTLP log records, behind a bounded queue |
 //! | `push` | thread that exports metrics |
@@ -11,6 +12,7 @@
 mod client;
 mod exposition;
 mod families;
+mod grpc;
 pub(super) mod log_lines;
 pub mod losses;
 pub mod push;

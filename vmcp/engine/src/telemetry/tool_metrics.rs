@@ -1,17 +1,20 @@
 //! Metrics of tools: [`ToolMetricsRecorder`] observes each call and hands it to a thread that counts it in
 //! `state.db`. [`book`] has the figures that requests read, [`report`] shows them to people and models,
-//! `by_principal` keeps those of each identity, in memory.
+//! [`history`] the sums of each day and single calls; `by_principal` keeps the figures of each identity, in
+//! memory.
 //!
 //! The request path never waits: a call goes into a bounded queue, and is dropped and counted
 //! (`vmcp_tool_metrics_dropped_total`) when the queue is full.
 
 pub mod book;
 pub(crate) mod by_principal;
+pub mod history;
 pub mod report;
 mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::time::SystemTime;
 
@@ -23,6 +26,7 @@ use super::calls::{CallObserver, CallRecord, Outcome};
 use super::metrics::Metrics;
 pub use book::MetricsBook;
 use book::SharedBook;
+use history::{CallsReport, DaysReport, HistoryQuery};
 
 /// A backend and its own name of a tool: outlives catalogs and renames.
 pub(crate) type ToolKey = (Arc<str>, Arc<str>);
@@ -37,6 +41,8 @@ pub struct ToolMetricsRecorder {
     /// Makes the writer look into the queue at once; its disconnection ends the writer.
     wake: Sender<()>,
     book: SharedBook,
+    /// Days after which a call leaves the log.
+    retention_days: Arc<AtomicU32>,
     metrics: Arc<Metrics>,
 }
 
@@ -47,6 +53,10 @@ enum Entry {
     Reset(Filter, oneshot::Sender<usize>),
     /// Answers when everything before it is written.
     Flush(oneshot::Sender<()>),
+    /// Answers with the sums of days.
+    Days(HistoryQuery, oneshot::Sender<DaysReport>),
+    /// Answers with logged calls.
+    Calls(HistoryQuery, oneshot::Sender<CallsReport>),
 }
 
 /// A call to be counted.
@@ -73,15 +83,26 @@ impl Filter {
 }
 
 impl ToolMetricsRecorder {
-    /// Starts the writer, which opens `state.db` in `dir`, or counts in memory without one.
-    pub fn start(dir: Option<PathBuf>, metrics: &Arc<Metrics>) -> Arc<ToolMetricsRecorder> {
+    /// Starts the writer, which opens `state.db` in `dir`, or counts in memory without one. Single calls
+    /// leave the log after `retention_days`.
+    pub fn start(
+        dir: Option<PathBuf>,
+        retention_days: u32,
+        metrics: &Arc<Metrics>,
+    ) -> Arc<ToolMetricsRecorder> {
         let (queue, entries) = mpsc::sync_channel(QUEUE_CAPACITY);
         let (wake, woken) = mpsc::channel();
         let book = SharedBook::default();
-        let recorder =
-            ToolMetricsRecorder { queue, wake, book: Arc::clone(&book), metrics: Arc::clone(metrics) };
+        let retention_days = Arc::new(AtomicU32::new(retention_days));
+        let recorder = ToolMetricsRecorder {
+            queue,
+            wake,
+            book: Arc::clone(&book),
+            retention_days: Arc::clone(&retention_days),
+            metrics: Arc::clone(metrics),
+        };
         let dropped = metrics.tool_metrics_dropped.clone();
-        let run = move || writer::run(dir.as_deref(), &entries, &woken, &book, &dropped);
+        let run = move || writer::run(dir.as_deref(), &entries, &woken, &book, &retention_days, &dropped);
         if let Err(error) = std::thread::Builder::new().name("tool-metrics".to_owned()).spawn(run) {
             tracing::error!(%error, "no thread for metrics of tools; calls are not counted");
         }
@@ -99,6 +120,26 @@ impl ToolMetricsRecorder {
         self.send(Entry::Flush(answer));
         // Without a writer there is nothing to wait for.
         let _ = answered.await;
+    }
+
+    /// Changes the days after which single calls leave the log, which is looked at once an hour.
+    pub(crate) fn keep_calls(&self, retention_days: u32) {
+        self.retention_days.store(retention_days, Ordering::Relaxed);
+    }
+
+    /// Returns the sums of days, with everything that was observed before; `None` if the database cannot be
+    /// read now.
+    pub async fn days(&self, wanted: HistoryQuery) -> Option<DaysReport> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Entry::Days(wanted, answer));
+        answered.await.ok()
+    }
+
+    /// Returns single calls likewise.
+    pub async fn calls(&self, wanted: HistoryQuery) -> Option<CallsReport> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Entry::Calls(wanted, answer));
+        answered.await.ok()
     }
 
     /// Forgets metrics; returns the number of tools that had some.

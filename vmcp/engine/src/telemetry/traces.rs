@@ -1,17 +1,16 @@
-//! Exports spans over OTLP/HTTP, and carries W3C trace context in and out.
+//! Exports spans over OTLP, and carries W3C trace context in and out.
 //!
 //! Only the exporter enables spans: without one, a span costs an atomic load.
 
+mod span_queue;
+
 use std::borrow::Cow;
-use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
 use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanData, SpanExporter};
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use tracing::{Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::Layer;
@@ -20,9 +19,9 @@ use tracing_subscriber::registry::LookupSpan;
 use vmcp_config::{SignalExport, Telemetry};
 use vmcp_wire::meta::Trace;
 
+use self::span_queue::SpanQueue;
 use super::TelemetryError;
 use super::logs::BACKENDS;
-use super::otlp::losses::{CollectorState, Signal};
 use super::otlp::{self, OtlpClient};
 
 /// A W3C trace context that owns its parts.
@@ -51,7 +50,7 @@ impl Exporter {
             .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
         let root = Sampler::TraceIdRatioBased(f64::from(telemetry.sampling_rate));
         let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(CountedExporter { exporter, collector: CollectorState::new(Signal::Traces) })
+            .with_span_processor(SpanQueue::new(exporter))
             .with_sampler(Sampler::ParentBased(Box::new(root)))
             .with_resource(otlp::resource(&telemetry.service_name, &telemetry.resource_attributes))
             .build();
@@ -72,34 +71,6 @@ impl Exporter {
         if let Err(error) = self.provider.shutdown() {
             tracing::warn!(%error, "the last spans may be lost");
         }
-    }
-}
-
-/// An exporter that counts the spans that the collector does not take.
-#[derive(Debug)]
-struct CountedExporter {
-    exporter: opentelemetry_otlp::SpanExporter,
-    collector: CollectorState,
-}
-
-impl SpanExporter for CountedExporter {
-    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-        let spans = batch.len();
-        let exported = self.exporter.export(batch).await;
-        self.collector.note(&exported, spans);
-        exported
-    }
-
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.exporter.shutdown_with_timeout(timeout)
-    }
-
-    fn force_flush(&self) -> OTelSdkResult {
-        self.exporter.force_flush()
-    }
-
-    fn set_resource(&mut self, resource: &Resource) {
-        self.exporter.set_resource(resource);
     }
 }
 

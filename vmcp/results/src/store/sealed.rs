@@ -1,7 +1,7 @@
 //! [`SealedResult`]: a result under the session keys, as files and shared stores keep it.
 
 use serde::{Deserialize, Serialize};
-use vmcp_wire::sealed::{KeyRing, Nonce};
+use vmcp_wire::sealed::{KeyRing, Nonce, Opened};
 
 use super::{Key, Origin, Owner, Reference, StoredResult, owner_digest};
 use crate::content::Content;
@@ -50,12 +50,13 @@ impl SealedName {
     /// Opens a result that was sealed under these names; `None` if it is another's, expired or altered, or if
     /// the keys do not open it.
     pub fn open(&self, bytes: &[u8], ring: &KeyRing, now: u64) -> Option<StoredResult> {
-        let opened = ring.open_bytes(bytes, &self.associated(), now).ok()?;
-        let end = opened.content.iter().position(|byte| *byte == b'\n')?;
-        let head: Head = serde_json::from_slice(opened.content.get(..end)?).ok()?;
-        let text = String::from_utf8(opened.content.get(end + 1..)?.to_vec()).ok()?;
-        let content = Content::restored(head.is_json, text);
-        Some(StoredResult { origin: head.origin, content, expires: opened.expires })
+        let Opened { mut content, expires } = ring.open_bytes(bytes, &self.associated(), now).ok()?;
+        let end = content.iter().position(|byte| *byte == b'\n')?;
+        let head: Head = serde_json::from_slice(content.get(..end)?).ok()?;
+        // Moved to the begin of its buffer: a copy would be of many megabytes.
+        drop(content.drain(..=end));
+        let content = Content::restored(head.is_json, String::from_utf8(content).ok()?);
+        Some(StoredResult { origin: head.origin, content, expires })
     }
 }
 
@@ -67,9 +68,8 @@ pub(super) fn seal(
     nonce: &Nonce,
 ) -> serde_json::Result<SealedResult> {
     let head = Head { origin: stored.origin.clone(), is_json: stored.content.is_json() };
-    let mut plain = serde_json::to_vec(&head)?;
-    plain.push(b'\n');
-    plain.extend_from_slice(stored.content.text().as_bytes());
-    let bytes = ring.seal_bytes(nonce, &plain, &name.associated(), stored.expires);
+    let head = serde_json::to_vec(&head)?;
+    let parts = [head.as_slice(), b"\n", stored.content.text().as_bytes()];
+    let bytes = ring.seal_parts(nonce, &parts, &name.associated(), stored.expires);
     Ok(SealedResult { name, bytes })
 }

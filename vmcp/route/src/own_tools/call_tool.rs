@@ -376,8 +376,7 @@ async fn shaped(
             return failed(message_of(&error));
         }
     };
-    let kept = keeping::enveloped(context, tool, &result, call.store_result).await;
-    let result = kept.map_or(result, Payload::from);
+    let result = keeping::enveloped(context, tool, result, call.store_result).await;
     let result = tool_result::with_text(&result).map_or(result, Payload::from);
     let limit = context.snapshot.config.optimizer.max_tool_response_tokens;
     let cut = limit.and_then(|limit| response_limit::cut(&result, u64::from(limit)));

@@ -98,7 +98,7 @@ pub(super) async fn retry<'a>(
 
 /// True if a call of the tool changes nothing, by its server's word or an override; one that also declares to
 /// destroy something contradicts itself.
-fn is_safe(tool: &CatalogTool) -> bool {
+pub(super) fn is_safe(tool: &CatalogTool) -> bool {
     let hints = &tool.annotations;
     hints.read_only_hint == Some(true) && hints.destructive_hint != Some(true)
 }

@@ -81,7 +81,6 @@ async fn set(context: CallContext<'_>, arguments: &RawValue) -> Result<ContextSe
         ..Context::default()
     };
     let principal = caller.principal.key();
-    let choice = choose(snapshot, view, &engine.learner().learned(), principal, &set);
     let new = || caller.session.map_or_else(|| ContextKey::Handle(random()), ContextKey::Session);
     let key = given.as_deref().and_then(ContextKey::of_handle).or(caller.context).unwrap_or_else(new);
     let key = if engine.contexts().set(key, principal, set.clone()) {
@@ -92,6 +91,9 @@ async fn set(context: CallContext<'_>, arguments: &RawValue) -> Result<ContextSe
         engine.contexts().set(own, principal, set);
         own
     };
+    // Read back, because the latest calls are taken over from the context before.
+    let set = engine.contexts().with(key, principal, |context| Context::clone(context)).unwrap_or_default();
+    let choice = choose(snapshot, view, &engine.learner().learned(), principal, &set);
     let shows = view.exposure() == Exposure::Contextual;
     if shows {
         engine.contexts().announce(key);

@@ -146,6 +146,9 @@ fn start(job: &Value) -> Child {
         command.env(variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap());
     }
     command.env("KUBERNETES_SERVICE_HOST", "10.96.0.1");
+    // In place of the pod's own `/tmp`.
+    let name = job["metadata"]["name"].as_str().unwrap();
+    command.env("TMPDIR", std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
     command.spawn().expect("python3 on the search path")
 }
 

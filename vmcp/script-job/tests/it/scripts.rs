@@ -92,6 +92,42 @@ async fn a_tool_that_asks_is_refused() {
     assert!(error.contains("with call_tool"), "{error}");
 }
 
+/// A PNG of one pixel, as any drawing library writes it.
+const DRAW: &str = r"
+import struct, zlib
+def chunk(kind, data):
+    body = kind + data
+    return struct.pack('>I', len(data)) + body + struct.pack('>I', zlib.crc32(body))
+png = b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 1, 1, 8, 0, 0, 0, 0))
+png += chunk(b'IDAT', zlib.compress(b'\0\0')) + chunk(b'IEND', b'')
+def save(name, data):
+    with open(f'{PICTURES}/{name}', 'wb') as file:
+        file.write(data)
+";
+
+#[tokio::test]
+async fn pictures_that_a_script_saves_stand_beside_its_result() {
+    let ran_one = ran(&format!("{DRAW}save('b.png', png)\nsave('a.png', png)\n1 + 1")).await;
+    assert_eq!(ran_one.finished.end, Ok(json!(2)));
+    let pictures = ran_one.finished.pictures;
+    assert_eq!(pictures.len(), 2);
+    assert!(pictures.iter().all(|picture| picture.data.starts_with("iVBORw0KGgo")), "{pictures:?}");
+    let failed = ran(&format!("{DRAW}save('a.png', png)\nmissing_name")).await;
+    assert_eq!(failed.finished.end.unwrap_err().error_type, "NameError");
+    assert_eq!(failed.finished.pictures.len(), 1, "also if the script fails later");
+    for (code, part) in [
+        ("save('a.png', png + b'x' * 20_000_000)", "a.png in PICTURES has 20000"),
+        ("save('table.csv', b'a,b')", "table.csv in PICTURES is no PNG"),
+        ("for n in range(9): save(f'{n}.png', png)", "PICTURES has 9 files, the limit is 8"),
+    ] {
+        let refused = ran(&format!("{DRAW}{code}\n1")).await;
+        let failure = refused.finished.end.expect_err(code);
+        assert_eq!(failure.error_type, "ValueError", "{code}");
+        assert!(failure.error.contains(part), "{code}: {}", failure.error);
+        assert!(refused.finished.pictures.is_empty(), "{code}");
+    }
+}
+
 #[tokio::test]
 async fn a_script_reads_no_address_and_no_setting() {
     let names =

@@ -161,6 +161,11 @@ pub(super) fn with_engine<T>(
     })
 }
 
+/// Returns the address of the web console at an admin port, once it has answered.
+pub(super) async fn console_at(admin: Url, timeout: Duration) -> Result<String, CommandFailure> {
+    AdminPort { url: admin, token: None, socket: None }.console_url(timeout).await
+}
+
 impl Connection {
     /// Returns the running server: the named server, else the server with the configuration file.
     async fn find_server(

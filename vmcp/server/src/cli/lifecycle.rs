@@ -1,9 +1,12 @@
-//! The life of the server of a configuration file: `vmcp start`, `stop`, `restart` and `status`, which are
-//! also the tools of `vmcp mcp-server`. One start, stop or restart runs at a time ([`StartLock`]).
+//! The life of a server: `vmcp start`, `stop`, `restart` and `status`, which are also the tools of
+//! `vmcp mcp-server`. Two drivers: the process of a configuration file, of which one start, stop or restart
+//! runs at a time ([`StartLock`]), and [`cluster`], a VirtualMCPServer.
 //!
 //! [`StartLock`]: crate::cli::running_server::start_lock::StartLock
 
 pub(super) mod background;
+mod cluster;
+mod process_end;
 mod report;
 pub(super) mod restart;
 mod restart_backend;

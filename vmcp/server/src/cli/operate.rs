@@ -4,6 +4,7 @@ pub(super) mod audit;
 pub(super) mod console;
 pub(super) mod doctor;
 pub(super) mod follow;
+mod forwarded_console;
 pub(super) mod log_level;
 pub(super) mod metrics;
 pub(super) mod runs;

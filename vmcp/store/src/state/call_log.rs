@@ -27,9 +27,26 @@ pub struct CallFact {
     pub error: Option<Box<str>>,
 }
 
+/// Choice of days or of logged calls.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallHistory<'a> {
+    /// Only tools of this backend.
+    pub backend: Option<&'a str>,
+    /// Only the tool with this name, its backend's own.
+    pub tool: Option<&'a str>,
+    /// Only days that begin, or calls that ended, at this time or later.
+    pub since: i64,
+    /// Most entries; older ones are left out.
+    pub limit: usize,
+}
+
 /// The sums of one tool's calls on one day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DayMetrics {
+    /// The backend's name.
+    pub backend: String,
+    /// The tool's own name at its backend.
+    pub tool: String,
     /// Begin of the day (UTC).
     pub day: i64,
     /// Calls.
@@ -45,6 +62,10 @@ pub struct DayMetrics {
 /// One logged call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallLog {
+    /// The backend's name.
+    pub backend: String,
+    /// The tool's own name at its backend.
+    pub tool: String,
     /// Time at which the call ended.
     pub at: i64,
     /// Short name of the end.
@@ -103,39 +124,53 @@ impl StateStore {
         })
     }
 
-    /// Returns the sums of one tool by day, oldest first.
-    pub fn daily_metrics(&self, backend: &str, tool: &str) -> Result<Vec<DayMetrics>, StoreError> {
+    /// Returns the sums of tools by day, newest first.
+    pub fn daily_metrics(&self, wanted: CallHistory<'_>) -> Result<Vec<DayMetrics>, StoreError> {
         let day = |row: &Row<'_>| {
             Ok(DayMetrics {
-                day: row.get(0)?,
-                call_count: row.get(1)?,
-                success_count: row.get(2)?,
-                failure_count: row.get(3)?,
-                avg_latency_ms: row.get(4)?,
+                backend: row.get(0)?,
+                tool: row.get(1)?,
+                day: row.get(2)?,
+                call_count: row.get(3)?,
+                success_count: row.get(4)?,
+                failure_count: row.get(5)?,
+                avg_latency_ms: row.get(6)?,
             })
         };
+        let CallHistory { backend, tool, since, limit } = wanted;
         self.read(|connection| {
             connection
                 .prepare_cached(
-                    "SELECT day, call_count, success_count, failure_count, avg_latency_ms FROM tool_metrics_daily
-                     WHERE server_name = ?1 AND tool_name = ?2 ORDER BY day",
+                    "SELECT server_name, tool_name, day, call_count, success_count, failure_count, avg_latency_ms
+                     FROM tool_metrics_daily
+                     WHERE (?1 IS NULL OR server_name = ?1) AND (?2 IS NULL OR tool_name = ?2) AND day >= ?3
+                     ORDER BY day DESC, server_name, tool_name LIMIT ?4",
                 )?
-                .query_map([backend, tool], day)?
+                .query_map(params![backend, tool, since, limit], day)?
                 .collect()
         })
     }
 
-    /// Returns the logged calls of one tool, newest first, at most `limit`.
-    pub fn logged_calls(&self, backend: &str, tool: &str, limit: usize) -> Result<Vec<CallLog>, StoreError> {
-        let call =
-            |row: &Row<'_>| Ok(CallLog { at: row.get(0)?, outcome: row.get(1)?, latency_ms: row.get(2)? });
+    /// Returns logged calls, newest first.
+    pub fn logged_calls(&self, wanted: CallHistory<'_>) -> Result<Vec<CallLog>, StoreError> {
+        let call = |row: &Row<'_>| {
+            Ok(CallLog {
+                backend: row.get(0)?,
+                tool: row.get(1)?,
+                at: row.get(2)?,
+                outcome: row.get(3)?,
+                latency_ms: row.get(4)?,
+            })
+        };
+        let CallHistory { backend, tool, since, limit } = wanted;
         self.read(|connection| {
             connection
                 .prepare_cached(
-                    "SELECT called_at, outcome, latency_ms FROM tool_calls WHERE server_name = ?1 AND tool_name = ?2
-                     ORDER BY called_at DESC, id DESC LIMIT ?3",
+                    "SELECT server_name, tool_name, called_at, outcome, latency_ms FROM tool_calls
+                     WHERE (?1 IS NULL OR server_name = ?1) AND (?2 IS NULL OR tool_name = ?2) AND called_at >= ?3
+                     ORDER BY called_at DESC, id DESC LIMIT ?4",
                 )?
-                .query_map(params![backend, tool, limit], call)?
+                .query_map(params![backend, tool, since, limit], call)?
                 .collect()
         })
     }

@@ -7,7 +7,8 @@ use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
 use super::Degradations;
 use crate::runtime::{Conditions, is_true};
 use crate::virtual_mcp_server::dereference::{
-    composite_tool_refs_of, embedding_server_of, group_of, tool_configs_of, webhook_configs_of,
+    composite_tool_refs_of, embedding_server_of, group_elsewhere, group_of, tool_configs_of,
+    webhook_configs_of,
 };
 use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
 
@@ -17,8 +18,11 @@ pub(super) fn references(
     conditions: &mut Conditions,
     degradations: &mut Degradations,
 ) {
+    let refusal = observed.references.cross_namespace.refusal.as_ref();
     if let Some(group) = group_of(observed.server) {
-        if observed.references.group_exists {
+        if let (true, Some(refusal)) = (observed.references.cross_namespace.is_group_refused, refusal) {
+            conditions.set("GroupRefValidated", false, refusal.reason, refusal.message.clone());
+        } else if observed.references.group_exists {
             conditions.set(
                 "GroupRefValidated",
                 true,
@@ -26,13 +30,17 @@ pub(super) fn references(
                 format!("the MCPGroup {group} exists"),
             );
         } else {
-            let message = format!(
-                "there is no MCPGroup {group} in this namespace; create it, or correct spec.groupRef"
-            );
+            let place = match group_elsewhere(observed.server) {
+                Some((_, namespace)) => format!("the namespace {namespace}"),
+                None => "this namespace".to_owned(),
+            };
+            let message =
+                format!("there is no MCPGroup {group} in {place}; create it, or correct spec.groupRef");
             conditions.set("GroupRefValidated", false, "GroupRefNotFound", message.clone());
             degradations.push(("GroupRefNotFound", message));
         }
     }
+    granted(observed, conditions, degradations);
     if let Some(reference) = &observed.server.spec.telemetry_config_ref {
         telemetry(observed, &reference.name, conditions, degradations);
     }
@@ -42,6 +50,21 @@ pub(super) fn references(
     authentication(observed, conditions);
     auth_server(observed, conditions);
     embedding_server(observed, conditions, degradations);
+}
+
+/// Sets `ReferencesGranted` if the server refers to other namespaces: each grants it what it refers to.
+fn granted(
+    observed: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
+    const KIND: &str = "ReferencesGranted";
+    if let Some(refusal) = &observed.references.cross_namespace.refusal {
+        conditions.set(KIND, false, refusal.reason, refusal.message.clone());
+        degradations.push((refusal.reason, refusal.message.clone()));
+    } else if group_elsewhere(observed.server).is_some() || !observed.server.spec.backend_refs.is_empty() {
+        conditions.set(KIND, true, "ReferencesGranted", "every other namespace grants what is referred to");
+    }
 }
 
 /// Sets `ToolConfigRefsValidated` if a backend has an MCPToolConfig. A reference that cannot be followed

@@ -19,8 +19,10 @@ pub(crate) async fn measure(report: &mut Report, quick: bool) -> Result<()> {
         other: "vmcp with audit events in a file",
         settings: json!({"audit": {"enabled": true, "logFile": folder.path().join("audit.jsonl")}}),
         row: "call with an audit event",
+        afterwards: None,
+        series: &[],
     };
-    let ratio = cost.measure(report, quick).await?;
+    let ratio = cost.measure(report, quick).await?.ratio;
     report.note(&format!("audit events cost {:+.1} % of a call's CPU", (ratio - 1.0) * 100.0));
     report.check_target("CPU of a call with its audit event, beside without", Unit::Ratio, ratio, MAX_RATIO);
     Ok(())

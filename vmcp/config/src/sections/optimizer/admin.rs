@@ -16,6 +16,8 @@ use crate::values::http_url;
 const MAX_RULES: usize = 100;
 /// Longest URL or path of a registry, in bytes.
 const MAX_REGISTRY_BYTES: usize = 2048;
+/// Longest name of an image, in bytes, as in an MCPServer.
+const MAX_IMAGE_BYTES: usize = 1024;
 const ALLOW: &str = "optimizer.admin.allow";
 const REGISTRY: &str = "optimizer.admin.registry";
 
@@ -38,6 +40,8 @@ pub enum ServerRule {
         words: Vec<WordPattern>,
         /// Names of variables that a client may set.
         env: Vec<NamePattern>,
+        /// Image in whose pod the program runs, in a cluster.
+        image: Option<String>,
     },
     /// Servers at these addresses.
     Remote {
@@ -115,8 +119,27 @@ impl Admin {
     /// # Ok::<(), vmcp_config::Problems>(())
     /// ```
     pub fn names(&self, server: &ServerSource<'_>) -> bool {
-        self.allow.iter().any(|rule| match (rule, server) {
-            (ServerRule::Program { words, env }, ServerSource::Program { words: given, env: set }) => {
+        self.allow.iter().any(|rule| rule.names(server))
+    }
+
+    /// Returns the image in whose pod a cluster runs the program, from the first rule that names it and an
+    /// image.
+    pub fn image_of(&self, server: &ServerSource<'_>) -> Option<&str> {
+        let mut rules = self.allow.iter().filter(|rule| rule.names(server));
+        rules.find_map(|rule| match rule {
+            ServerRule::Program { image, .. } => image.as_deref(),
+            ServerRule::Remote { .. } => None,
+        })
+    }
+}
+
+impl ServerRule {
+    fn names(&self, server: &ServerSource<'_>) -> bool {
+        match (self, server) {
+            (
+                ServerRule::Program { words, env, image: _ },
+                ServerSource::Program { words: given, env: set },
+            ) => {
                 words.len() == given.len()
                     && words.iter().zip(given).all(|(pattern, word)| pattern.matches(word))
                     && set.iter().all(|name| env.iter().any(|pattern| pattern.matches(name)))
@@ -126,7 +149,7 @@ impl Admin {
                 url.matches(given) && set.iter().all(may_set)
             }
             _ => false,
-        })
+        }
     }
 }
 
@@ -159,6 +182,10 @@ pub struct RawServerRule {
     pub url: Option<String>,
     /// Names of headers that a client may set for these addresses.
     pub headers: Vec<String>,
+    /// Image that has the program, for a cluster: it runs there in a pod of its own. Without it, a cluster
+    /// runs none of these programs. On a laptop, vmcp starts the program itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 impl RawAdmin {
@@ -202,13 +229,19 @@ impl RawServerRule {
                     }
                 }
                 check_absent(&self.headers, "headers", "env", path, report);
+                self.check_image(path, report);
                 Some(ServerRule::Program {
                     words: self.command.iter().cloned().map(WordPattern).collect(),
                     env: self.env.iter().map(NamePattern::new).collect(),
+                    image: self.image.clone(),
                 })
             }
             (Some(url), None) => {
                 check_absent(&self.env, "env", "headers", path, report);
+                if self.image.is_some() {
+                    let remedy = "remove it, or name the programs by `command`";
+                    report.problem(&problems::key(path, "image"), "no program runs for an address", remedy);
+                }
                 let url = UrlPattern::validate(url, &problems::key(path, "url"), report)?;
                 let headers = self.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
                 Some(ServerRule::Remote { url, headers })
@@ -221,6 +254,16 @@ impl RawServerRule {
                 report.problem(path, message, "name the programs by `command`, or the addresses by `url`");
                 None
             }
+        }
+    }
+
+    fn check_image(&self, path: &str, report: &mut Report) {
+        let is_word =
+            |image: &str| !image.is_empty() && !image.contains(|c: char| c.is_whitespace() || c == '*');
+        if self.image.as_deref().is_some_and(|image| !is_word(image) || image.len() > MAX_IMAGE_BYTES) {
+            let remedy =
+                format!("name one image in full, such as `node:22`, in at most {MAX_IMAGE_BYTES} bytes");
+            report.problem(&problems::key(path, "image"), "not the name of an image", remedy);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `code`: engine and limits of scripts, which the tools `execute_code` and `execute_tool_script` run.
 
 pub(crate) mod job;
+pub(crate) mod script_model;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::job::{CodeJob, RawCodeEngine, RawCodeJob};
+use self::script_model::ScriptModel;
 use crate::problems::Report;
 use crate::values::duration::{self, RawDuration};
 
@@ -42,6 +44,8 @@ pub struct Code {
     pub call_timeout: Option<Duration>,
     /// True if the shapes of results are learned, for the signatures of tools.
     pub observed_shapes: bool,
+    /// Language model that writes the script of a task in words.
+    pub llm: ScriptModel,
     /// Jobs of scripts; `None`: they run in worker processes.
     pub job: Option<CodeJob>,
 }
@@ -54,6 +58,9 @@ pub struct Code {
 pub struct RawCode {
     /// Engine that runs scripts.
     pub engine: RawCodeEngine,
+    /// Language model that writes the script of a `task` in words, which `execute_code` takes in place of
+    /// `code`.
+    pub llm: ScriptModel,
     /// Jobs of scripts; for `engine: job`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<RawCodeJob>,
@@ -102,6 +109,7 @@ impl Default for RawCode {
     fn default() -> Self {
         Self {
             engine: RawCodeEngine::default(),
+            llm: ScriptModel::Configured,
             job: None,
             timeout: "30s".into(),
             max_timeout: "2m".into(),
@@ -144,6 +152,7 @@ impl RawCode {
                 .as_ref()
                 .map(|limit| limit.validate("code.callTimeout", &TIMEOUT, report)),
             observed_shapes: self.observed_shapes.unwrap_or(shapes_by_default),
+            llm: self.llm,
             job: job::validate(self.engine, self.job.as_ref(), self.memory_mebibytes, report),
         }
     }
@@ -163,6 +172,21 @@ mod tests {
         assert!(problems.contains("code.maxCalls"), "{problems}");
         let problems = load("code: { timeout: 3m }").unwrap_err().to_string();
         assert!(problems.contains("code.timeout: longer than `code.maxTimeout`"), "{problems}");
+    }
+
+    #[test]
+    fn a_model_writes_scripts_where_one_is_configured() {
+        let load = |text: &str| crate::load(text, "vmcp.yaml", &|_| None);
+        let is_offered = |text: &str| {
+            let config = load(text).unwrap().config;
+            config.code.llm.is_offered(&config)
+        };
+        assert!(!is_offered("backends: []"));
+        assert!(is_offered("optimizer: { llm: { model: m } }"));
+        assert!(is_offered("code: { llm: any }"));
+        assert!(!is_offered("optimizer: { llm: { model: m } }\ncode: { llm: 'off' }"));
+        let problems = load("code: { llm: sometimes }").unwrap_err().to_string();
+        assert!(problems.contains("code.llm"), "{problems}");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct Contextual {
     pub no_context: NoContext,
     /// The way in which a context chooses tools.
     pub context_source: ContextSource,
+    /// Tools of the latest calls that stay in the list after a change of the context.
+    pub retain_recent_calls: usize,
 }
 
 /// The way in which a context chooses tools.
@@ -67,6 +69,10 @@ pub struct RawContextual {
     pub no_context: NoContext,
     /// The way in which a context chooses tools.
     pub context_source: ContextSource,
+    /// Tools of a client's latest calls that stay in its list after a change of the context, beside the
+    /// `topK` that fit. `0`: none.
+    #[schemars(range(max = 20))]
+    pub retain_recent_calls: usize,
 }
 
 impl Default for RawContextual {
@@ -78,6 +84,7 @@ impl Default for RawContextual {
             dynamic_weight: "0.4".into(),
             no_context: NoContext::All,
             context_source: ContextSource::Embeddings,
+            retain_recent_calls: 0,
         }
     }
 }
@@ -94,6 +101,7 @@ impl RawContextual {
             dynamic_weight: share("dynamicWeight", &self.dynamic_weight),
             no_context: self.no_context,
             context_source: self.context_source,
+            retain_recent_calls: self.retain_recent_calls,
         }
     }
 }

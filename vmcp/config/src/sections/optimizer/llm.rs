@@ -1,4 +1,6 @@
-//! `optimizer.llm`: the language model that ranks tools for recommend_tools and search_tools.
+//! `optimizer.llm`: the language model that ranks tools, and writes queries and scripts.
+
+pub(crate) mod recommend_tools;
 
 use std::time::Duration;
 
@@ -26,9 +28,9 @@ pub struct Llm {
 }
 
 /// A language model with OpenAI's `/v1/chat/completions`, such as OpenAI, vLLM or Ollama: ranks tools for
-/// `recommend_tools` and `search_tools`, and writes queries for `process_large_dataset`. It gets the task,
-/// and names and first sentences of tools, or names and types of columns. Without it, and while it fails,
-/// the search ranks alone.
+/// `recommend_tools` and `search_tools`, writes queries for `process_large_dataset` and scripts for
+/// `execute_code`. It gets the task, and names and first sentences of tools, names and types of columns, or
+/// signatures of tools. Without it, and while it fails, the search ranks alone.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Llm")]

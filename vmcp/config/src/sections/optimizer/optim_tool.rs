@@ -104,6 +104,14 @@ impl OptimTool {
     /// The tools that run scripts.
     pub const OF_SCRIPTS: [OptimTool; 2] = [OptimTool::ExecuteCode, OptimTool::ExecuteToolScript];
 
+    /// The tools that change servers.
+    pub const OF_SERVERS: [OptimTool; 4] = [
+        OptimTool::AddMcpServer,
+        OptimTool::RemoveMcpServer,
+        OptimTool::EnableMcpServer,
+        OptimTool::DisableMcpServer,
+    ];
+
     /// The tools that change servers, and find them in a registry. With identities, only a policy about the
     /// action `admin` permits them.
     pub const OF_ADMIN: [OptimTool; 6] = [

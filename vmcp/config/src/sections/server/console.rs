@@ -13,8 +13,8 @@ use crate::values::secret::Secret;
 pub enum ConsoleAccess {
     /// To no one.
     Off,
-    /// To people on this machine: only if `adminListen` is a loopback address. With `adminTokens`, they sign
-    /// in with one of `adminTokens` or `viewerTokens`.
+    /// To people on this machine: on a loopback address, or with `adminTokens` to senders on one. With
+    /// `adminTokens`, people sign in with one of `adminTokens` or `viewerTokens`.
     #[default]
     Loopback,
     /// On any address, to people who sign in with one of `adminTokens` or `viewerTokens`; it needs
@@ -30,6 +30,7 @@ impl ConsoleAccess {
     pub(super) fn check(
         self,
         admin_tokens: &[Secret],
+        viewer_tokens: &[Secret],
         sign_in: Option<&RawConsoleSignIn>,
         report: &mut Report,
     ) {
@@ -57,6 +58,14 @@ impl ConsoleAccess {
                 "add a token there, or write `loopback`",
             );
         }
+        if self == ConsoleAccess::Loopback && !viewer_tokens.is_empty() && admin_tokens.is_empty() {
+            report.problem(
+                "server.viewerTokens",
+                "they protect nothing without `server.adminTokens`: everyone on this machine reads the console and \
+                 gives orders there, without a token",
+                "add a token to `server.adminTokens`, or remove `server.viewerTokens`",
+            );
+        }
     }
 }
 
@@ -81,5 +90,16 @@ mod tests {
         }
         let refused = load_server("{ console: tokens }").unwrap_err();
         assert!(refused.contains("server.console") && refused.contains("server.adminTokens"), "{refused}");
+    }
+
+    #[test]
+    fn tokens_of_viewers_that_protect_nothing_are_refused() {
+        const VIEWERS: &str = "viewerTokens: [a token of enough characters]";
+        let refused = load_server(&format!("{{ {VIEWERS} }}")).unwrap_err();
+        assert!(refused.contains("server.viewerTokens: they protect nothing"), "{refused}");
+        assert!(refused.contains("add a token to `server.adminTokens`"), "{refused}");
+        for protected in ["adminTokens: [another token of some length]", "console: off"] {
+            load_server(&format!("{{ {VIEWERS}, {protected} }}")).unwrap();
+        }
     }
 }

@@ -1,10 +1,11 @@
-//! Routes for the diagnosis of one question: a call, a tool, the configuration, the level of the log, and
-//! everything for support.
+//! Routes for the diagnosis of one question: a call, a tool, the configuration, the level of the log, the use
+//! of CPU time, and everything for support.
 
 pub mod call_trace;
 pub mod config_dump;
 pub mod explain_tool;
 pub(super) mod log_level;
+pub(super) mod profile;
 pub mod support;
 
 use axum::http::StatusCode;

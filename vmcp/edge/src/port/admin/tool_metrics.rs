@@ -1,14 +1,15 @@
-//! `/admin/tool-metrics`: calls, success rate and latency of each tool, summed over replicas; and
-//! `/admin/replica`, from which replicas get the sums.
+//! `/admin/tool-metrics`: calls, success rate and latency of each tool, summed over replicas; below it the
+//! history of this process's database; and `/admin/replica`, from which replicas get the sums.
 
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Admin;
 use vmcp_engine::engine::replicas::Census;
+use vmcp_engine::telemetry::tool_metrics::history::HistoryQuery;
 use vmcp_engine::telemetry::tool_metrics::report::{MetricsQuery, MetricsScope, report};
 
 /// Answers `GET /admin/tool-metrics`.
@@ -39,6 +40,32 @@ pub(super) async fn reset(
 ) -> impl IntoResponse {
     let only_here = query.scope == Some(MetricsScope::Own);
     Json(json!({"reset": inner.engine.reset_metrics(query.filter(), only_here).await}))
+}
+
+/// Answers `GET /admin/tool-metrics/days`.
+pub(super) async fn days(State(Admin(inner)): State<Admin>, Query(wanted): Query<HistoryQuery>) -> Response {
+    if let Err(error) = wanted.check() {
+        return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response();
+    }
+    history(inner.engine.tool_metrics().days(wanted).await)
+}
+
+/// Answers `GET /admin/tool-metrics/calls`.
+pub(super) async fn calls(State(Admin(inner)): State<Admin>, Query(wanted): Query<HistoryQuery>) -> Response {
+    if let Err(error) = wanted.check() {
+        return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response();
+    }
+    history(inner.engine.tool_metrics().calls(wanted).await)
+}
+
+fn history(report: Option<impl Serialize>) -> Response {
+    match report {
+        Some(report) => Json(report).into_response(),
+        None => {
+            let words = "state.db cannot be read now; the log says why\n";
+            (StatusCode::SERVICE_UNAVAILABLE, words).into_response()
+        }
+    }
 }
 
 /// Answers `GET /admin/replica`; 304 if the report is the one of `If-None-Match`.

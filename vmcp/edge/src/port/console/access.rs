@@ -218,11 +218,16 @@ fn token_lists(server: &Server) -> [(&[Secret], TokenKind); 2] {
     [(&server.admin_tokens, TokenKind::Admin), (&server.viewer_tokens, TokenKind::Viewer)]
 }
 
-/// Returns true if the console is served at all: it is on, and its setting admits this port's address.
-pub(in crate::port) fn is_served(guard: &AdminGuard) -> bool {
-    match guard.admin.0.engine.snapshot().config.server.console {
+/// Returns true if the console is served to the sender of a request: it is on, and its setting admits this
+/// port's address. A port on all addresses serves `loopback` to senders on loopback, such as a forwarded port
+/// of a pod, if they have to sign in.
+pub(in crate::port) fn is_served(guard: &AdminGuard, request: &Request) -> bool {
+    let server = &guard.admin.0.engine.snapshot().config.server;
+    let is_local =
+        || audit::sender(request).address.is_some_and(|address| address.to_canonical().is_loopback());
+    match server.console {
         ConsoleAccess::Off => false,
-        ConsoleAccess::Loopback => guard.loopback,
+        ConsoleAccess::Loopback => guard.loopback || !server.admin_tokens.is_empty() && is_local(),
         ConsoleAccess::Tokens | ConsoleAccess::Oidc => true,
     }
 }
@@ -234,11 +239,12 @@ pub(super) async fn only_if_served(
     next: Next,
 ) -> Response {
     door.drop_unused_provider();
-    if is_served(&door.0.guard) {
+    if is_served(&door.0.guard, &request) {
         return next.run(request).await;
     }
-    let words = "the web console is not served here: server.console is `off`, or `loopback` and this port is not on \
-                 loopback; `tokens` and `oidc` serve it to people who sign in\n";
+    let words = "the web console is not served here: server.console is `off`, or `loopback` and you are not on \
+                 this machine (on a port that is not on loopback, `loopback` needs server.adminTokens); `tokens` and \
+                 `oidc` serve it to people who sign in\n";
     (StatusCode::NOT_FOUND, words).into_response()
 }
 

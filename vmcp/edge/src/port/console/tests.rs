@@ -12,7 +12,7 @@ use vmcp_engine::engine::Engine;
 use vmcp_engine::telemetry::metrics::RefusalLabels;
 use vmcp_engine::testing::{KEYWORDS, config, engine};
 
-use crate::port::admin::{Admin, router};
+use crate::port::admin::{Admin, OperatorAddress, router};
 
 const TOKEN: &str = "a token of enough characters";
 const OIDC: &str = "{ console: oidc, adminTokens: [a token of enough characters], \
@@ -84,6 +84,28 @@ async fn the_console_is_served_as_server_console_says() {
                 assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
             }
         }
+    }
+}
+
+/// A forwarded port of a pod: the port is on all addresses, and the sender on loopback.
+#[tokio::test]
+async fn a_port_on_all_addresses_serves_loopback_to_senders_on_loopback_who_sign_in() {
+    let with_token = format!("{{ adminTokens: [{TOKEN}] }}");
+    for (server, sender, expected) in [
+        (&*with_token, "127.0.0.1", 401),
+        (&with_token, "::1", 401),
+        (&with_token, "::ffff:127.0.0.1", 401),
+        (&with_token, "10.0.0.7", 404),
+        ("{}", "127.0.0.1", 404),
+        ("{ console: off }", "127.0.0.1", 404),
+    ] {
+        let router = at(&serving(server).await, ANYWHERE);
+        let mut request = Request::get("/console/").header(header::HOST, "localhost:40123");
+        if let Some(extensions) = request.extensions_mut() {
+            extensions.insert(OperatorAddress(sender.parse().unwrap()));
+        }
+        let answer = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.status().as_u16(), expected, "{server} {sender}");
     }
 }
 

@@ -79,8 +79,31 @@ impl ContextualLists<'_> {
     }
 }
 
-/// Chooses the tools of a view for a context of this principal.
+/// Chooses the tools of a view for a context of this principal. Tools of its latest calls stay, as far as
+/// `retainRecentCalls` asks for it.
 pub fn choose(
+    snapshot: &Snapshot,
+    view: &View,
+    learned: &Learned,
+    principal: PrincipalKey,
+    context: &Context,
+) -> Choice {
+    let mut choice = fitting(snapshot, view, learned, principal, context);
+    if let Some(documents) = &mut choice.documents {
+        let retained = snapshot.config.optimizer.contextual.retain_recent_calls;
+        for tool in context.recent.iter().take(retained) {
+            if let Some(used) = document(snapshot, view, tool)
+                && !documents.contains(&used)
+            {
+                documents.push(used);
+            }
+        }
+    }
+    choice
+}
+
+/// Chooses the tools that fit.
+fn fitting(
     snapshot: &Snapshot,
     view: &View,
     learned: &Learned,

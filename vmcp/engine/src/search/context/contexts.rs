@@ -1,6 +1,6 @@
 //! [`Contexts`]: the contexts of clients, in memory.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +25,8 @@ const LIFETIME: Duration = Duration::from_hours(24);
 const MAX_UNTOLD: usize = 1024;
 /// Tools that a context remembers as found.
 const MAX_FOUND: usize = 500;
+/// Tools that a context remembers as called: the most that `retainRecentCalls` can ask for.
+const MAX_RECENT: usize = 20;
 
 /// Embedding of a query, and the model that made it.
 #[derive(Debug, Clone)]
@@ -54,9 +56,18 @@ pub struct Context {
     pub found: HashSet<ToolKey>,
     /// Tools that a search within this context found first.
     pub found_first: HashSet<ToolKey>,
+    /// Tools of the client's latest calls, the newest first, also of the context before.
+    pub recent: VecDeque<ToolKey>,
 }
 
 impl Context {
+    /// Remembers a call of a tool.
+    pub(crate) fn calls(&mut self, tool: ToolKey) {
+        self.recent.retain(|known| *known != tool);
+        self.recent.push_front(tool);
+        self.recent.truncate(MAX_RECENT);
+    }
+
     /// Remembers tools that a search found, best first.
     pub fn finds(&mut self, tools: impl IntoIterator<Item = ToolKey>) {
         let mut tools = tools.into_iter().peekable();
@@ -101,12 +112,15 @@ impl Default for Contexts {
 }
 
 impl Contexts {
-    /// Sets the context of a client in place of the one before; what was listed and found before counts no
-    /// more. Returns false if the key is another principal's.
-    pub fn set(&self, key: ContextKey, principal: PrincipalKey, context: Context) -> bool {
+    /// Sets the context of a client in place of the one before. Tools that were listed and found before count
+    /// no more; the latest calls stay. Returns false if the key is another principal's.
+    pub fn set(&self, key: ContextKey, principal: PrincipalKey, mut context: Context) -> bool {
         let mut table = self.table.lock();
         if table.entries.peek(&key).is_some_and(|entry| entry.principal != principal) {
             return false;
+        }
+        if let Some(before) = table.entries.peek(&key) {
+            context.recent.clone_from(&before.context.recent);
         }
         table.remove(key);
         table.make_room(principal);
@@ -222,6 +236,26 @@ mod tests {
         assert_eq!(contexts.with(key, ALICE, |context| context.found.contains(&tool)), Some(true));
         contexts.set(key, ALICE, about("mail"));
         assert_eq!(contexts.with(key, ALICE, |context| context.found.is_empty()), Some(true));
+    }
+
+    #[test]
+    fn the_latest_calls_outlive_a_change_of_the_context() {
+        let contexts = Contexts::default();
+        let key = ContextKey::Handle(1);
+        let tool = |name: &str| -> ToolKey { ("files".into(), name.into()) };
+        contexts.set(key, ALICE, about("files"));
+        contexts.with(key, ALICE, |context| {
+            for name in ["read", "write", "read"] {
+                context.calls(tool(name));
+            }
+        });
+        contexts.set(key, ALICE, about("mail"));
+        let recent = contexts.with(key, ALICE, |context| context.recent.clone()).unwrap();
+        assert_eq!(recent, ["read", "write"].map(tool));
+        for number in 0..2 * MAX_RECENT {
+            contexts.with(key, ALICE, |context| context.calls(tool(&number.to_string())));
+        }
+        assert_eq!(contexts.with(key, ALICE, |context| context.recent.len()), Some(MAX_RECENT));
     }
 
     #[test]

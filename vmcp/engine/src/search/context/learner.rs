@@ -25,7 +25,8 @@ const QUEUE_CAPACITY: usize = 4096;
 /// The pairs in force.
 type SharedPairs = Arc<ArcSwap<Learned>>;
 
-/// Observer that learns from the use of tools. Dropped, it ends its thread, which writes what waits.
+/// Observer that learns from the use of tools, and remembers the latest calls of each context. Dropped, it
+/// ends its thread, which writes what waits.
 #[derive(Debug)]
 pub struct Learner {
     contexts: Arc<Contexts>,
@@ -118,6 +119,16 @@ impl Learner {
         }
     }
 
+    /// Remembers a call in the client's context, also where nothing is learned. Costs a look at an empty table
+    /// where no client has a context.
+    fn remember(&self, record: &CallRecord) {
+        let Some(tool) = record.tool.as_ref().filter(|_| record.requests > 0) else { return };
+        let Some(key) = record.context.or(record.session.map(ContextKey::Session)) else { return };
+        self.contexts.with(key, record.principal.key(), |context| {
+            context.calls((Arc::clone(&tool.backend), tool.definition.name.as_str().into()));
+        });
+    }
+
     /// Returns the use that a call was, if there is anything to learn from it.
     fn tool_use(&self, record: &CallRecord) -> Option<ToolUse> {
         let tool = record.tool.as_ref()?;
@@ -148,6 +159,7 @@ impl Learner {
 
 impl CallObserver for Learner {
     fn observe(&self, record: &CallRecord) {
+        self.remember(record);
         let Some(thread) = self.thread.get() else { return };
         if let Some(used) = self.tool_use(record)
             && thread.queue.try_send(Entry::Use(used)).is_err()

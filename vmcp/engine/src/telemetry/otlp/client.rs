@@ -1,21 +1,24 @@
-//! [`OtlpClient`]: the HTTP client of exports to one collector.
+//! [`OtlpClient`]: the client of exports to one collector, over HTTP or gRPC.
 
 use std::io::Read as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use opentelemetry_http::{HttpClient, HttpError};
-use vmcp_config::SignalExport;
+use vmcp_config::{OtlpProtocol, SignalExport};
 use vmcp_egress::Proxies;
 
+use super::TARGET;
+use super::grpc::{GrpcClient, GrpcError};
 use crate::telemetry::TelemetryError;
 
 /// Bytes of an answer that are read; the rest is left. A collector answers with a short message.
-const MAX_ANSWER_BYTES: u64 = 64 * 1024;
+pub(super) const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 /// Headers that belong to the body, and the name of the exporter.
 const OF_THE_BODY: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_ENCODING, USER_AGENT];
 
@@ -23,8 +26,18 @@ const OF_THE_BODY: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_ENCODING, USER_AGENT
 /// key in the headers to another host. Blocks, so exporters call it on threads of their own.
 #[derive(Debug, Clone)]
 pub(in crate::telemetry) struct OtlpClient {
-    http: reqwest::blocking::Client,
+    transport: Transport,
     headers: Arc<HeaderMap>,
+    /// True while calls of gRPC succeed; a change is logged once, for the exporters of the SDK shorten its
+    /// reason to a number.
+    is_taken: Arc<AtomicBool>,
+}
+
+/// The protocol of exports. Both carry the same messages in protobuf.
+#[derive(Debug, Clone)]
+enum Transport {
+    Http(reqwest::blocking::Client),
+    Grpc(Box<GrpcClient>),
 }
 
 impl OtlpClient {
@@ -38,21 +51,37 @@ impl OtlpClient {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        Ok(Self { http: http_client(export.timeout)?, headers: Arc::new(headers) })
+        let transport = match export.protocol {
+            OtlpProtocol::HttpProtobuf => Transport::Http(http_client(export.timeout)?),
+            OtlpProtocol::Grpc => Transport::Grpc(Box::new(GrpcClient::new(export.timeout))),
+        };
+        Ok(Self { transport, headers: Arc::new(headers), is_taken: Arc::new(AtomicBool::new(true)) })
     }
 
     /// Sends a message in protobuf. An error names neither the URL nor a header.
     pub(super) fn post(&self, url: &str, message: Vec<u8>) -> Result<(), String> {
+        let http = match &self.transport {
+            Transport::Http(http) => http,
+            Transport::Grpc(grpc) => {
+                let uri: Uri = url.parse().map_err(|_| "the endpoint is not a URI".to_owned())?;
+                let answered = grpc.call(uri, &self.headers, &message);
+                return answered.map(drop).map_err(|error| error.to_string());
+            }
+        };
         let request = Request::post(url).header(CONTENT_TYPE, "application/x-protobuf");
         let request = request.body(Bytes::from(message)).map_err(|error| error.to_string())?;
-        let answer = self.send(request)?;
+        let answer = self.send(http, request)?;
         if answer.status().is_success() {
             return Ok(());
         }
         Err(format!("the collector answered with status {}", answer.status().as_u16()))
     }
 
-    fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
+    fn send(
+        &self,
+        http: &reqwest::blocking::Client,
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, String> {
         let failed = |error: reqwest::Error| vmcp_error_chain::error_chain(&error.without_url());
         let (mut parts, body) = request.into_parts();
         // The library adds headers of the environment, also where the file has others.
@@ -63,7 +92,7 @@ impl OtlpClient {
         parts.headers = headers;
         let request =
             reqwest::blocking::Request::try_from(Request::from_parts(parts, body)).map_err(failed)?;
-        let answer = self.http.execute(request).map_err(failed)?;
+        let answer = http.execute(request).map_err(failed)?;
         let status = answer.status();
         let mut bytes = Vec::new();
         answer.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
@@ -71,12 +100,34 @@ impl OtlpClient {
         *response.status_mut() = status;
         Ok(response)
     }
+
+    /// Sends a message by gRPC, and answers as an HTTP server would.
+    fn call(&self, grpc: &GrpcClient, request: Request<Bytes>) -> Result<Response<Bytes>, GrpcError> {
+        let (parts, message) = request.into_parts();
+        let answered = grpc.call(parts.uri, &self.headers, &message);
+        let was_taken = self.is_taken.swap(answered.is_ok(), Ordering::Relaxed);
+        match answered {
+            Ok(message) => Ok(Response::new(message)),
+            Err(error) => {
+                if was_taken {
+                    tracing::warn!(target: TARGET, %error, "an export by gRPC failed");
+                }
+                let status = error.http_status().ok_or(error)?;
+                let mut response = Response::new(Bytes::new());
+                *response.status_mut() = status;
+                Ok(response)
+            }
+        }
+    }
 }
 
 #[async_trait]
 impl HttpClient for OtlpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        Ok(self.send(request)?)
+        match &self.transport {
+            Transport::Http(http) => Ok(self.send(http, request)?),
+            Transport::Grpc(grpc) => Ok(self.call(grpc, request)?),
+        }
     }
 }
 

@@ -168,7 +168,7 @@ pub fn rounded(value: f64, decimals: i32) -> f64 {
 }
 
 /// Writes milliseconds since the Unix epoch as RFC 3339.
-fn time(milliseconds: i64) -> String {
+pub(super) fn time(milliseconds: i64) -> String {
     let since = Duration::from_millis(u64::try_from(milliseconds).unwrap_or_default());
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since).to_string()
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,8 +17,6 @@ use super::{CountedCall, Entry, Filter};
 
 /// Time between two commits: a crash loses no more than the calls of this time.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
-/// Age at which single calls leave the log; their sums stay.
-const LOG_RETENTION: Duration = Duration::from_hours(7 * 24);
 /// Time between two looks for calls that leave the log.
 const PRUNE_INTERVAL: Duration = Duration::from_hours(1);
 /// Calls that are kept while another process holds the database; further ones are dropped and counted.
@@ -29,6 +28,7 @@ pub(super) fn run(
     entries: &Receiver<Entry>,
     woken: &Receiver<()>,
     book: &SharedBook,
+    retention_days: &AtomicU32,
     dropped: &Counter,
 ) {
     let opened = StateStore::open_or_in_memory(
@@ -45,7 +45,7 @@ pub(super) fn run(
         writer.take(entries);
         if Instant::now() >= prune_at {
             prune_at = Instant::now() + PRUNE_INTERVAL;
-            writer.prune();
+            writer.prune(retention_days.load(Ordering::Relaxed));
         }
         if ends {
             return;
@@ -85,6 +85,14 @@ impl Writer<'_> {
                     let _ = answer.send(());
                 }
                 Entry::Reset(filter, answer) => self.reset(&filter, answer),
+                Entry::Days(wanted, answer) => {
+                    self.commit();
+                    reply(answer, self.or_in_memory(|store| wanted.days(store)));
+                }
+                Entry::Calls(wanted, answer) => {
+                    self.commit();
+                    reply(answer, self.or_in_memory(|store| wanted.calls(store)));
+                }
             }
         }
         self.commit();
@@ -134,8 +142,9 @@ impl Writer<'_> {
         let _ = answer.send(forgotten);
     }
 
-    fn prune(&mut self) {
-        let before = SystemTime::now() - LOG_RETENTION;
+    /// Deletes single calls of this age; their sums stay.
+    fn prune(&mut self, retention_days: u32) {
+        let before = SystemTime::now() - Duration::from_hours(24 * u64::from(retention_days));
         let before = before.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
         let before = i64::try_from(before).unwrap_or(i64::MAX);
         if let Err(error) = self.or_in_memory(|store| store.prune_calls(before)) {
@@ -170,19 +179,39 @@ impl Writer<'_> {
     }
 }
 
+/// Answers a question about the history. Dropping the sender tells the asker that the answer is missing.
+fn reply<T>(answer: oneshot::Sender<T>, read: Result<T, StoreError>) {
+    match read {
+        // The asker may have gone.
+        Ok(report) => drop(answer.send(report)),
+        Err(error) => tracing::warn!(%error, "the history of calls could not be read"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
 
+    use vmcp_store::CallHistory;
+
     use super::*;
 
     #[test]
-    fn calls_leave_the_log_after_a_week_and_stay_in_the_sums() {
+    fn calls_leave_the_log_after_the_configured_days_and_stay_in_the_sums() {
+        for (retention, expected) in [(7, vec![6]), (30, vec![6, 8])] {
+            assert_eq!(days_in_the_log_after(retention), expected, "{retention} days");
+        }
+    }
+
+    /// Returns the ages of the calls that stay, of two that ended six and eight days ago.
+    fn days_in_the_log_after(retention: u32) -> Vec<i64> {
         let folder = tempfile::tempdir().unwrap();
         let store = StateStore::open(folder.path()).unwrap();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+        let now = i64::try_from(now).unwrap();
+        let day = 24 * 60 * 60 * 1000;
         let before_days = |days: i64| CallFact {
-            at: i64::try_from(now).unwrap() - days * 24 * 60 * 60 * 1000,
+            at: now - days * day,
             succeeded: true,
             latency_ms: 1.0,
             outcome: "ok",
@@ -194,11 +223,11 @@ mod tests {
         let (_queue, entries) = mpsc::sync_channel(1);
         // The writer looks once, and ends.
         drop(wake);
-        run(Some(folder.path()), &entries, &woken, &SharedBook::default(), &Counter::default());
-        let logged: Vec<_> =
-            store.logged_calls("s", "t", 9).unwrap().into_iter().map(|call| call.at).collect();
-        assert_eq!(logged, [calls[1].at]);
+        let (book, counter) = (SharedBook::default(), Counter::default());
+        run(Some(folder.path()), &entries, &woken, &book, &AtomicU32::new(retention), &counter);
         assert_eq!(store.tool_metrics("s", "t").unwrap().unwrap().call_count, 2);
-        assert_eq!(store.daily_metrics("s", "t").unwrap().len(), 2);
+        let all = CallHistory { limit: 9, ..CallHistory::default() };
+        assert_eq!(store.daily_metrics(all).unwrap().len(), 2);
+        store.logged_calls(all).unwrap().into_iter().map(|call| (now - call.at) / day).collect()
     }
 }

@@ -63,8 +63,9 @@ fn registrar(context: CallContext<'_>) -> Result<&Arc<dyn ServerRegistrar>, Refu
     let registrar = context.engine.registrar().ok_or_else(|| {
         refused(
             "this process does not change its servers: in Kubernetes, the resources MCPServer and \
-             MCPServerEntry are their source (`kubectl apply`); elsewhere, `vmcp add` writes the \
-             configuration file",
+             MCPServerEntry are their source (`kubectl apply`), and vmcp writes them only with \
+             `serverAdmin.enabled` of the operator's chart; elsewhere, `vmcp add` writes the configuration \
+             file",
         )
     })?;
     let principal = &context.caller.principal;
@@ -85,9 +86,14 @@ async fn add(
     registrar: &Arc<dyn ServerRegistrar>,
     arguments: &OwnArguments<'_>,
 ) -> Result<Changed, Refusal> {
-    let server = arguments::new_server(arguments).map_err(refused)?;
+    let mut server = arguments::new_server(arguments).map_err(refused)?;
     check_room(context, &server.name)?;
-    let NewServer { name, place, enabled, registered: _ } = &server;
+    if registrar.runs_programs_in_pods() {
+        let admin = &context.snapshot.config.optimizer.admin;
+        server.image = admin.image_of(&ServerSource::from(&server.place)).map(str::to_owned);
+    }
+    registrar.check(&server).map_err(refused)?;
+    let NewServer { name, place, enabled, .. } = &server;
     let lines = permission::lines_of(&server);
     permission::obtain(context, OptimTool::AddMcpServer, &ServerSource::from(place), lines).await?;
     let (name, enabled) = (name.clone(), *enabled);
@@ -113,9 +119,7 @@ async fn remove(
 ) -> Result<Changed, Refusal> {
     let server = named(context, arguments)?;
     let name = server.name.to_string();
-    let lines = permission::lines_of_known(server);
-    let source = ServerSource::from(&server.transport);
-    permission::obtain(context, OptimTool::RemoveMcpServer, &source, lines).await?;
+    permit(context, registrar, OptimTool::RemoveMcpServer, server).await?;
     make(context, registrar, "server.remove", &name, ServerChange::Remove { name: name.clone() }).await?;
     effect::removed(context, name).await
 }
@@ -133,10 +137,25 @@ async fn switch(
     } else {
         (OptimTool::DisableMcpServer, "server.disable")
     };
-    let lines = permission::lines_of_known(server);
-    permission::obtain(context, tool, &ServerSource::from(&server.transport), lines).await?;
+    permit(context, registrar, tool, server).await?;
     make(context, registrar, action, &name, ServerChange::SetEnabled { name: name.clone(), enabled }).await?;
     if enabled { effect::enabled(context, name).await } else { effect::disabled(context, name).await }
+}
+
+/// Obtains the permission to change a configured server, which the registrar may know better than the
+/// configuration: behind the address of a pod, it knows the program.
+async fn permit(
+    context: CallContext<'_>,
+    registrar: &Arc<dyn ServerRegistrar>,
+    tool: OptimTool,
+    server: &Backend,
+) -> Result<(), Refusal> {
+    let place = registrar.place(&server.name).await.map_err(refused)?;
+    let (source, lines) = match &place {
+        Some(place) => (ServerSource::from(place), permission::lines_of_place(&server.name, place)),
+        None => (ServerSource::from(&server.transport), permission::lines_of_known(server)),
+    };
+    permission::obtain(context, tool, &source, lines).await
 }
 
 /// Returns the configured server that the arguments name, switched off ones included.

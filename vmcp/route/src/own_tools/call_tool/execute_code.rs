@@ -7,11 +7,13 @@
 //! store of runs meanwhile. Any process goes on with either, behind the calls that the script has made.
 
 mod asking_call;
+mod author;
 mod call_arguments;
 mod host;
 mod inner_call;
 mod kept;
 mod report;
+mod settings;
 mod toolhive_value;
 mod user_time;
 mod waiting;
@@ -20,12 +22,9 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use vmcp_backend::{Response, RpcOutcome};
-use vmcp_config::{Code, CodeJob, Config};
-use vmcp_script::jobs::JobSettings;
 use vmcp_script::names::python_name;
-use vmcp_script::pool::{PoolSettings, Ran, Script, ScriptEnd};
+use vmcp_script::pool::{Ran, Script, ScriptEnd};
 use vmcp_script::protocol::{Finished, StartScript, ToolScript};
-use vmcp_script::{ResourceBounds, ScriptLimits};
 use vmcp_wire::era::Era;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::owned::OwnedParams;
@@ -35,15 +34,18 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use tracing::{Instrument as _, Span, info_span};
 
+use self::author::Author;
 use self::call_arguments::CodeArguments;
 use self::host::Host;
 use self::kept::KeptScript;
+use self::settings::{job_of, job_settings, limits, pool_settings};
 use self::waiting::Waiting;
 use crate::answer::tool_result;
 use crate::answer::{Answer, Content};
 use crate::call::input_rounds::{InputRounds, Next};
-use crate::caller::CallContext;
+use crate::caller::{CallContext, Caller};
 use crate::own_tools::arguments::dialect::Dialect;
+use crate::own_tools::large_results::references;
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 
@@ -64,6 +66,9 @@ const NO_JOBS: &str = "`code.engine: job` runs scripts as Kubernetes Jobs, and t
 /// The answer to an answer that came twice.
 const USED: &str =
     "this answer has been used: what follows it is not done twice; call the tool again without it";
+
+/// Bytes of `context` with the values of its references, 8 MiB.
+const MAX_REFERENCED_BYTES: usize = 8 << 20;
 
 /// Runs the script, or goes on with it, and answers with its result or its questions. `tool` runs scripts;
 /// `params` are those of the call.
@@ -121,7 +126,7 @@ async fn execute(
         OptimTool::ExecuteToolScript => CodeArguments::parse_toolhive(arguments, &config.code),
         _ => CodeArguments::parse(arguments, &config.code),
     };
-    let arguments = match parsed {
+    let mut arguments = match parsed {
         Ok(arguments) => arguments,
         Err(refused) => return Ok(End::Ended(refused, Outcome::ToolError)),
     };
@@ -129,7 +134,7 @@ async fn execute(
         return Err(conflict);
     }
     let mut kept = KeptScript::new(context, tool, params);
-    let end = drive(context, params, &arguments, &mut kept).await;
+    let end = drive(context, params, &mut arguments, &mut kept).await;
     if end.is_err() && !caller.cancel.is_cancelled() {
         // The client has this answer: an equal call begins again.
         kept.forget().await;
@@ -137,36 +142,43 @@ async fn execute(
     end
 }
 
-/// Runs the parts of a script, and asks a legacy client between them.
+/// Runs the parts of a script, and asks a legacy client between them. The script of a task is written first.
 async fn drive(
     context: CallContext<'_>,
     params: &OwnedParams,
-    arguments: &CodeArguments,
+    arguments: &mut CodeArguments,
     kept: &mut KeptScript<'_>,
 ) -> Result<End, String> {
     let CallContext { snapshot, caller, .. } = context;
-    let ended = |ran: Ran| {
-        Span::current().record("calls", ran.calls);
-        let outcome = if ran.finished.end.is_ok() { Outcome::Ok } else { Outcome::ToolError };
-        End::Ended(report::result(ran, arguments), outcome)
-    };
     let mut part = begin(context, params, kept).await?;
+    let mut author = unless_cancelled(caller, Box::pin(prepare(context, &part, arguments))).await??;
     for _ in 0..MAX_QUESTION_ROUNDS {
         let run = run_part(context, arguments, part);
-        let part_end = tokio::select! {
-            end = run => end?,
-            () = caller.cancel.cancelled() => return Err("the call was cancelled".to_owned()),
-        };
-        let (questions, state) = match part_end {
-            PartEnd::Ended(ran) => return Ok(ended(ran)),
+        let (questions, state) = match unless_cancelled(caller, run).await?? {
+            PartEnd::Ended { ran, may_have_changed, start_failure } => {
+                let repaired = match (&mut author, &ran.finished.end) {
+                    (Some(author), Err(failure)) => {
+                        let repair = author.repair(&arguments.code, failure, may_have_changed);
+                        unless_cancelled(caller, Box::pin(repair)).await?
+                    }
+                    _ => None,
+                };
+                arguments.start_failure = start_failure;
+                let Some(script) = repaired else { return Ok(ended(ran, arguments)) };
+                arguments.code = script;
+                part = Part::New;
+                continue;
+            }
             PartEnd::AsksAgain(waiting, state) => (waiting::questions(&waiting), state),
             PartEnd::Waits(waiting) => {
+                // Behind the answer of its user, a script is not written again.
+                author = None;
                 let (questions, made, took) = (waiting::questions(&waiting), waiting.made, waiting.took);
-                match waiting::write(*waiting) {
+                match waiting::write(*waiting, arguments.written()) {
                     Ok(state) => (questions, state),
                     Err(failure) => {
                         let finished = Finished::failed(failure);
-                        return Ok(ended(Ran { finished, calls: made, took }));
+                        return Ok(ended(Ran { finished, calls: made, took }, arguments));
                     }
                 }
             }
@@ -193,6 +205,56 @@ async fn drive(
         }
     }
     Err(format!("the tools of the script asked {MAX_QUESTION_ROUNDS} times"))
+}
+
+/// Returns the end of a call whose script has ended.
+fn ended(ran: Ran, arguments: &CodeArguments) -> End {
+    Span::current().record("calls", ran.calls);
+    let outcome = if ran.finished.end.is_ok() { Outcome::Ok } else { Outcome::ToolError };
+    End::Ended(report::result(ran, arguments), outcome)
+}
+
+/// Returns the output of `work`, or the error of a call that its client cancels meanwhile.
+async fn unless_cancelled<T>(caller: &Caller, work: impl Future<Output = T>) -> Result<T, String> {
+    tokio::select! {
+        done = work => Ok(done),
+        () = caller.cancel.cancelled() => Err("the call was cancelled".to_owned()),
+    }
+}
+
+/// Completes the arguments for the first part: values of references in `context`, and the script of a task.
+/// Returns the model that has written it, for a repair.
+async fn prepare<'a>(
+    context: CallContext<'a>,
+    part: &Part,
+    arguments: &mut CodeArguments,
+) -> Result<Option<Author<'a>>, String> {
+    match part {
+        Part::New => {
+            arguments.context_with_values = with_values(context, arguments.context.as_ref()).await?;
+            let Some(task) = arguments.task.clone() else { return Ok(None) };
+            let mut author = Author::new(context, &task, arguments).await?;
+            arguments.code = author.write().await?;
+            Ok(Some(author))
+        }
+        // The interpreter has the script and its values; the answer shows the script.
+        Part::Waiting(state, _) => {
+            if arguments.task.is_some() {
+                arguments.code = waiting::written(state).unwrap_or_default();
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Returns the `context` of a script with the values of its references; `None`: it has none.
+async fn with_values(context: CallContext<'_>, given: Option<&Value>) -> Result<Option<Value>, String> {
+    let is_on = context.snapshot.config.optimizer.large_results.enabled;
+    let Some(given) = given.filter(|_| is_on) else { return Ok(None) };
+    let given = to_raw_value(given).unwrap_or_default();
+    let replaced = references::replaced_within(context, "context", &given, MAX_REFERENCED_BYTES).await?;
+    let parse = |json: Box<RawValue>| serde_json::from_str(json.get());
+    replaced.map(parse).transpose().map_err(|error| format!("context: {error}"))
 }
 
 /// Returns the part to begin with: the script from its begin, or a script that waited for its client.
@@ -228,7 +290,13 @@ async fn begin(
 
 /// The end of a part.
 enum PartEnd {
-    Ended(Ran),
+    Ended {
+        ran: Ran,
+        /// True if a call of the part may have changed something.
+        may_have_changed: bool,
+        /// The reason for which a worker ran the script of a Job.
+        start_failure: Option<String>,
+    },
     Waits(Box<Waiting>),
     /// The client sent no answer: its state stays the same, so that it counts once.
     AsksAgain(Box<Waiting>, String),
@@ -248,12 +316,15 @@ async fn run_part(
     let principal = context.caller.principal.key();
     let host = Host::new(context, arguments.dialect);
     let begun = Instant::now();
+    let job = job_of(config, arguments.dialect);
+    // The reason for which a worker runs the script of a Job.
+    let mut start_failure: Option<String> = None;
     loop {
         let script = match &part {
             Part::New => Script::New(StartScript {
                 code: arguments.code.clone(),
                 tool_script: tool_script(context, arguments),
-                context: arguments.context.clone(),
+                context: arguments.script_context().cloned(),
                 namespaces: namespaces(context, arguments.dialect),
                 limits: limits.clone(),
             }),
@@ -270,36 +341,53 @@ async fn run_part(
                 Script::Waiting(waiting, limits.clone())
             }
         };
-        let end = match (job_of(config, arguments.dialect), context.engine.script_jobs()) {
-            (None, _) => workers.run(&principal, settings(config), script, &host).await,
-            (Some(_), _) if matches!(part, Part::Waiting(..)) => return Err(OTHER_ENGINE.to_owned()),
+        let waits = matches!(part, Part::Waiting(..));
+        // A script that waits has left a worker, and goes on in one.
+        let in_job = job.filter(|job| start_failure.is_none() && !(waits && job.falls_back));
+        let end = match (in_job, context.engine.script_jobs()) {
+            (None, _) => workers.run(&principal, pool_settings(config), script, &host).await,
+            (Some(_), _) if waits => return Err(OTHER_ENGINE.to_owned()),
             (Some(job), Some(jobs)) => {
-                let job = job_settings(&config.code, job);
-                let launch = jobs.launch(&job, &limits);
-                workers.run_in(&principal, settings(config), launch, script, &host).await
+                let settings = job_settings(&config.code, job);
+                let launch = jobs.launch(&settings, &limits);
+                workers.run_in(&principal, pool_settings(config), launch, script, &host).await
             }
-            (Some(_), None) => {
-                return Err(NO_JOBS.to_owned());
+            (Some(job), None) if job.falls_back => {
+                start_failure = Some(NO_JOBS.to_owned());
+                continue;
             }
+            (Some(_), None) => return Err(NO_JOBS.to_owned()),
         };
         match end {
             // An answer counts once, so a script that goes on waits for its place.
             ScriptEnd::Ended(ran) if is_busy(&ran) && is_patient(&part, begun) => sleep(PLACE_PAUSE).await,
-            ScriptEnd::Ended(ran) => return Ok(PartEnd::Ended(ran)),
+            ScriptEnd::Ended(ran) => match job.filter(|job| job.falls_back && start_failure.is_none()) {
+                Some(_) if did_not_start(&ran) => {
+                    let why = ran.finished.end.err().map(|failure| failure.error).unwrap_or_default();
+                    tracing::warn!(
+                        error = why.as_str(),
+                        "the Job of a script did not start; a worker runs the script"
+                    );
+                    start_failure = Some(why);
+                }
+                _ => {
+                    let may_have_changed = host.may_have_changed();
+                    return Ok(PartEnd::Ended { ran, may_have_changed, start_failure });
+                }
+            },
             ScriptEnd::Waits(waiting) => return Ok(PartEnd::Waits(waiting)),
         }
     }
 }
 
-/// Returns the Job that runs a script; `None`: a worker runs it. Scripts of ToolHive are Python to workers
-/// alone.
-fn job_of(config: &Config, dialect: Dialect) -> Option<&CodeJob> {
-    config.code.job.as_ref().filter(|_| dialect == Dialect::Python)
-}
-
 /// True if the script did not run, because others do.
 fn is_busy(ran: &Ran) -> bool {
     ran.finished.end.as_ref().is_err_and(|failure| failure.error_type == "BusyError")
+}
+
+/// True if the script did not run, because its Job did not start. An exception of the same name takes time.
+fn did_not_start(ran: &Ran) -> bool {
+    ran.took.is_zero() && ran.finished.end.as_ref().is_err_and(|failure| failure.error_type == "StartError")
 }
 
 /// True if a part may wait longer for its place.
@@ -343,47 +431,6 @@ fn namespaces(context: CallContext<'_>, dialect: Dialect) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     names
-}
-
-fn limits(config: &Config, arguments: &CodeArguments) -> ScriptLimits {
-    let code = &config.code;
-    ScriptLimits {
-        timeout: arguments.timeout,
-        calls: code.max_calls,
-        parallel: code.max_parallel,
-        output_bytes: code.max_output_bytes,
-        result_bytes: code.max_result_bytes,
-        ..ScriptLimits::default()
-    }
-}
-
-/// Returns the settings of the Job of one script.
-fn job_settings(code: &Code, job: &CodeJob) -> JobSettings {
-    JobSettings {
-        image: job.image.clone(),
-        image_pull_secrets: job.image_pull_secrets.clone(),
-        runtime_class_name: job.runtime_class_name.clone(),
-        cpu_millicores: job.cpu_millicores,
-        memory: u64::from(code.memory_mebibytes) << 20,
-        ephemeral_storage: u64::from(job.ephemeral_storage_mebibytes) << 20,
-        start_timeout: job.start_timeout,
-        max_timeout: code.max_timeout,
-    }
-}
-
-fn settings(config: &Config) -> PoolSettings {
-    let code = &config.code;
-    let bounds = ResourceBounds {
-        memory: u64::from(code.memory_mebibytes) << 20,
-        // A script that computes all the time reaches its deadline first.
-        cpu_seconds: code.max_timeout.as_secs() + 1,
-    };
-    PoolSettings {
-        warm: code.warm_workers,
-        running: code.max_running,
-        running_per_principal: code.max_running_per_client,
-        bounds,
-    }
 }
 
 #[cfg(test)]

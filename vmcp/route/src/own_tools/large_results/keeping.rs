@@ -1,5 +1,7 @@
 //! Keeps a result of call_tool that is above the threshold, and writes the envelope in its place.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 use vmcp_engine::engine::kept_results::{KeptResult, owner};
@@ -22,20 +24,35 @@ pub(in crate::own_tools) fn applies(context: CallContext<'_>, tool: &CatalogTool
     is_on && (asked || tool.definition.output_schema.is_none())
 }
 
-/// Returns the envelope of a result; `None` if the result stays as it is: it is small, failed, is not
-/// understood, or exceeds the bounds of kept results by itself.
+/// Returns the envelope of a result, or the result as it is: it is small, failed, is not understood, or
+/// exceeds the bounds of kept results by itself.
 pub(in crate::own_tools) async fn enveloped(
     context: CallContext<'_>,
     tool: &CatalogTool,
-    result: &Payload,
+    result: Payload,
+    asked: bool,
+) -> Payload {
+    let threshold = u64::from(context.snapshot.config.optimizer.large_results.threshold);
+    let is_small = (result.size() as u64).div_ceil(BYTES_PER_TOKEN) <= threshold;
+    if !applies(context, tool, asked) || result.is_tool_error() || !asked && is_small {
+        return result;
+    }
+    // Shared: a clone has a text of its own, of many megabytes.
+    let result = Arc::new(result);
+    match kept(context, tool, Arc::clone(&result), asked).await {
+        Some(envelope) => Payload::from(envelope),
+        None => Arc::unwrap_or_clone(result),
+    }
+}
+
+/// Keeps a result, and returns its envelope.
+async fn kept(
+    context: CallContext<'_>,
+    tool: &CatalogTool,
+    result: Arc<Payload>,
     asked: bool,
 ) -> Option<Box<RawValue>> {
     let threshold = u64::from(context.snapshot.config.optimizer.large_results.threshold);
-    let is_small = |result: &RawValue| (result.get().len() as u64).div_ceil(BYTES_PER_TOKEN) <= threshold;
-    if !applies(context, tool, asked) || result.is_tool_error() || !asked && is_small(result) {
-        return None;
-    }
-    let result = result.clone();
     let split = move || {
         let split = split(&result)?;
         let is_kept = !split.content.is_empty() && (asked || split.content.tokens() > threshold);

@@ -17,25 +17,35 @@ pub(in crate::own_tools) async fn replaced(
     context: CallContext<'_>,
     parameters: &RawValue,
 ) -> Result<Option<Box<RawValue>>, String> {
+    let limit = context.snapshot.config.optimizer.limits.parameters_bytes;
+    replaced_within(context, "parameters", parameters, limit).await
+}
+
+/// As [`replaced`], for an argument named `field`, of at most `limit` bytes with its values.
+pub(in crate::own_tools) async fn replaced_within(
+    context: CallContext<'_>,
+    field: &str,
+    argument: &RawValue,
+    limit: usize,
+) -> Result<Option<Box<RawValue>>, String> {
     if !context.snapshot.config.optimizer.large_results.enabled {
         return Ok(None);
     }
-    let found = find(parameters);
+    let found = find(argument);
     if found.is_empty() {
         return Ok(None);
     }
     if found.len() > MAX_REFERENCES {
-        return Err(format!("parameters have {} references, the limit is {MAX_REFERENCES}", found.len()));
+        return Err(format!("{field}: {} references, the limit is {MAX_REFERENCES}", found.len()));
     }
-    let limit = context.snapshot.config.optimizer.limits.parameters_bytes;
     let mut values: Vec<(ResultRef, Box<RawValue>)> = Vec::new();
-    let mut size = parameters.get().len();
+    let mut size = argument.get().len();
     for reference in found {
         let value = value(context, &reference).await?;
         size += value.get().len();
         if size > limit {
             return Err(format!(
-                "parameters are too long with their references: the limit is {limit} bytes; name a part by `path`"
+                "{field}: too long with the values of its references: the limit is {limit} bytes; name a part by `path`"
             ));
         }
         values.push((reference, value));
@@ -43,7 +53,7 @@ pub(in crate::own_tools) async fn replaced(
     let value_of = |wanted: &ResultRef| {
         values.iter().find(|(reference, _)| reference == wanted).map(|(_, value)| value.clone())
     };
-    Ok(Some(replace(parameters, &value_of)))
+    Ok(Some(replace(argument, &value_of)))
 }
 
 /// Returns the value of a reference.

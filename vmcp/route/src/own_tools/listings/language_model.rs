@@ -17,6 +17,8 @@ use crate::caller::{CallContext, Caller};
 
 /// Most tokens of a sampled answer; three choices with reasons need a third.
 const MAX_TOKENS: u32 = 1000;
+/// Most tokens of a sampled script.
+pub(in crate::own_tools) const MAX_SCRIPT_TOKENS: u32 = 4000;
 
 /// Reason for which no language model can be asked.
 pub(in crate::own_tools) const MISSING: &str =
@@ -57,22 +59,40 @@ impl<'a> LanguageModel<'a> {
 
     /// Returns the answer to a prompt; an error in words without addresses.
     pub(in crate::own_tools) async fn ask(&self, system: &str, prompt: &str) -> Result<String, String> {
+        self.ask_at_length(system, prompt, MAX_TOKENS).await
+    }
+
+    /// As [`LanguageModel::ask`], with at most `tokens` of a sampled answer.
+    pub(in crate::own_tools) async fn ask_at_length(
+        &self,
+        system: &str,
+        prompt: &str,
+        tokens: u32,
+    ) -> Result<String, String> {
         match self {
             LanguageModel::Configured(model) => {
                 model.ask(system, prompt).await.map_err(|error| error.category().to_owned())
             }
-            LanguageModel::OfClient { caller, within } => sample(caller, *within, system, prompt).await,
+            LanguageModel::OfClient { caller, within } => {
+                sample(caller, *within, system, prompt, tokens).await
+            }
         }
     }
 }
 
 /// Asks the client's model by `sampling/createMessage`.
-async fn sample(caller: &Caller, within: Duration, system: &str, prompt: &str) -> Result<String, String> {
+async fn sample(
+    caller: &Caller,
+    within: Duration,
+    system: &str,
+    prompt: &str,
+    tokens: u32,
+) -> Result<String, String> {
     let params = json!({
         "messages": [{ "role": "user", "content": { "type": "text", "text": prompt } }],
         "systemPrompt": system,
         "temperature": 0,
-        "maxTokens": MAX_TOKENS,
+        "maxTokens": tokens,
     });
     let question = ask_client::ask(caller, methods::SAMPLE, to_raw_value(&params).ok()).await;
     let question = question.map_err(|why| format!("the client {why}"))?;

@@ -99,22 +99,25 @@ impl<'a> ListedTool<'a> {
         book: Option<&MetricsBook>,
         changed_at: &ChangeTimes,
     ) -> ListedTool<'a> {
-        let brief_metrics = |book: &MetricsBook| match book.get(&tool.backend, &tool.definition.name) {
-            None => Value::Null,
-            Some(metrics) => json!({
-                "success_rate": rounded(metrics.success_rate(), 2),
-                "avg_latency_ms": rounded(metrics.avg_latency_ms, 1),
-                "call_count": metrics.call_count,
-            }),
-        };
+        let metrics = |book: &MetricsBook| brief_metrics(book, tool).unwrap_or(Value::Null);
         let key = (tool.backend.to_string(), tool.definition.name.clone());
         ListedTool {
             name: &tool.name,
             brief: brief(&tool.description),
-            metrics: book.map(brief_metrics),
+            metrics: book.map(metrics),
             last_schema_change: changed_at.get(&key).cloned(),
         }
     }
+}
+
+/// Returns success rate, latency and calls of a tool; `None` for a tool that was never called.
+pub(super) fn brief_metrics(book: &MetricsBook, tool: &CatalogTool) -> Option<Value> {
+    let metrics = book.get(&tool.backend, &tool.definition.name)?;
+    Some(json!({
+        "success_rate": rounded(metrics.success_rate(), 2),
+        "avg_latency_ms": rounded(metrics.avg_latency_ms, 1),
+        "call_count": metrics.call_count,
+    }))
 }
 
 /// Times of the last change, by server and the tool's own name there.

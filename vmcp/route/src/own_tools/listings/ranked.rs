@@ -6,7 +6,8 @@ mod choice;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use vmcp_config::RankingMode;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_search::{SearchMode, Visible, first_sentence};
 
@@ -23,18 +24,6 @@ const MAX_PROMPT_TOOLS: usize = 500;
 const MAX_CLEAR_CANDIDATES: usize = 3;
 /// Lead of the first hit's score at which the search alone decides.
 const CLEAR_LEAD: f32 = 0.15;
-
-/// The way to rank that a caller wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum RankingMode {
-    /// The search alone.
-    Semantic,
-    /// A language model among the first hits of the search, unless these are clear.
-    Hybrid,
-    /// A language model among all tools.
-    Llm,
-}
 
 /// Names of [`RankingMode`], for a mistake.
 pub(super) const MODES: &str = r#""semantic", "hybrid" or "llm""#;
@@ -81,6 +70,8 @@ pub(super) struct RankingRequest<'a> {
     /// True if the client's own model may be asked although the call names no mode: the client may let its
     /// user confirm that.
     pub(super) may_sample: bool,
+    /// True if the model is told the success rates of tools.
+    pub(super) with_metrics: bool,
 }
 
 /// Ranks the tools of the caller's view.
@@ -106,7 +97,8 @@ pub(super) async fn rank<'a>(context: CallContext<'a>, request: &RankingRequest<
         RankingMode::Llm => of_server(context, request.server).take(MAX_PROMPT_TOOLS).collect(),
         _ => all.tools.iter().take(CANDIDATES).map(|ranked| ranked.tool).collect(),
     };
-    let book = context.engine.metrics_for(context.caller.principal.key());
+    let of_caller = || context.engine.metrics_for(context.caller.principal.key());
+    let book = if request.with_metrics { of_caller() } else { Arc::default() };
     match choice::choose(&model, request.task, &candidates, &book).await {
         Ok(chosen) => {
             let mode = if wanted == RankingMode::Llm { ModeUsed::Llm } else { ModeUsed::Hybrid };

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use vmcp_config::OptimTool;
+use vmcp_config::{OptimTool, RankingMode};
 use vmcp_model::catalog::CatalogTool;
 
+use super::list_tools::brief_metrics;
 use super::profile_view::{profiles, under_profile};
 use super::ranked::{self, MODES, ModeUsed, RankedTool, RankingRequest};
 use crate::answer::Answer;
@@ -15,6 +17,7 @@ use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::own_answer::{self, Refusal};
 use crate::own_tools::unavailable;
 use vmcp_engine::telemetry::calls::Origin;
+use vmcp_engine::telemetry::tool_metrics::MetricsBook;
 
 /// Most recommendations.
 const MAX_RECOMMENDATIONS: usize = 3;
@@ -70,17 +73,26 @@ struct RecommendedTool<'a> {
     tool: &'a str,
     score: f32,
     reason: String,
+    /// Figures of the caller's calls, if it called the tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<Value>,
     /// Tools that were often called next in a session.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     often_followed_by: Vec<&'a str>,
 }
 
 impl<'a> RecommendedTool<'a> {
-    fn new(context: CallContext<'a>, ranked: RankedTool<'a>) -> RecommendedTool<'a> {
+    fn new(
+        context: CallContext<'a>,
+        ranked: RankedTool<'a>,
+        book: Option<&MetricsBook>,
+    ) -> RecommendedTool<'a> {
         let RankedTool { tool, score, reason } = ranked;
         let reason = reason.unwrap_or_else(|| ranked::brief(tool));
         let often_followed_by = often_followed_by(context, tool);
-        RecommendedTool { server: &tool.backend, tool: &tool.name, score, reason, often_followed_by }
+        let metrics = book.and_then(|book| brief_metrics(book, tool));
+        let (server, name) = (&tool.backend, &tool.name);
+        RecommendedTool { server, tool: name, score, reason, metrics, often_followed_by }
     }
 }
 
@@ -103,14 +115,25 @@ async fn recommended<'a>(
     let CallContext { snapshot, view, .. } = context;
     let limit = snapshot.config.optimizer.limits.description_chars;
     let task = arguments.required(&["task_description", "task", "query"], limit)?;
-    let mode = arguments.read("search_mode", MODES)?;
-    let request =
-        RankingRequest { task: &task, mode, limit: MAX_RECOMMENDATIONS, server: None, may_sample: true };
+    let settings = &snapshot.config.optimizer.recommend_tools;
+    // The default way needs no mention: it does without a language model silently.
+    let configured = Some(settings.search_mode).filter(|mode| *mode != RankingMode::default());
+    let mode = arguments.read("search_mode", MODES)?.or(configured);
+    let request = RankingRequest {
+        task: &task,
+        mode,
+        limit: MAX_RECOMMENDATIONS,
+        server: None,
+        may_sample: true,
+        with_metrics: settings.include_metrics,
+    };
     let handle = arguments.context_handle()?;
     let ranked = ranked::rank(context, &request).await;
     ranked::remember(context, handle.as_deref(), &task, &ranked);
+    let book = settings.include_metrics.then(|| context.engine.metrics_for(context.caller.principal.key()));
+    let tools = ranked.tools.into_iter();
     let tools: Vec<RecommendedTool<'a>> =
-        ranked.tools.into_iter().map(|ranked| RecommendedTool::new(context, ranked)).collect();
+        tools.map(|ranked| RecommendedTool::new(context, ranked, book.as_deref())).collect();
     // The reasons stand beside the tools.
     let names = tools.iter().map(|found| format!("{} of {}", found.tool, found.server));
     let recommendation = match names.collect::<Vec<_>>().join(", or ") {

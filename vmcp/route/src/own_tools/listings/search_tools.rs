@@ -54,6 +54,7 @@ async fn found<'a>(
         limit,
         server: server.as_deref(),
         may_sample: false,
+        with_metrics: context.snapshot.config.optimizer.recommend_tools.include_metrics,
     };
     let handle = arguments.context_handle()?;
     let ranked = ranked::rank(context, &request).await;

@@ -386,3 +386,22 @@ async fn a_context_may_choose_by_the_words_of_its_query() {
         assert_eq!(listed(engine, &id).len(), 12 + 4, "uncertain, nothing is hidden");
     }
 }
+
+#[tokio::test]
+async fn a_tool_that_was_just_used_stays_listed_after_a_change_of_the_context() {
+    for (retained, stays) in [(0, false), (3, true)] {
+        let all = Contextual::start().await;
+        let engine = &all.engine;
+        let settings = format!(", contextSource: Keywords, retainRecentCalls: {retained}");
+        engine.apply(config(&yaml(&all.server, &all.service, &settings, ""))).await;
+        let (id, _) = set_context(engine, "PROJ-1 comments").await;
+        use_tool(engine, &id, "s_book_flight").await;
+        let set = json!({"query": "PROJ-2 comments", "context_id": id});
+        let set = call(engine, "optim.set_context", set).await.unwrap();
+        let count = if stays { 4 } else { 3 };
+        assert_eq!(set["structuredContent"]["listed_tools"], count, "{set}");
+        let names = listed(engine, &id);
+        assert_eq!(names.iter().any(|name| name == "s_book_flight"), stays, "{names:?}");
+        assert_eq!(names.len(), count + 4, "{names:?}");
+    }
+}

@@ -26,6 +26,10 @@ use crate::config_file::secret_store::write_private;
 
 /// Name of vmcp in the client's file.
 const NAME: &str = "vmcp";
+/// Told to people who connect Codex, which asks for each call of a tool that may change something.
+const NOTE_ON_APPROVALS: &str = "codex asks you before each call of optim_call_tool, and `codex exec`, which cannot ask, refuses \
+     it; if vmcp's own rules are enough for you, add to that file: [mcp_servers.vmcp.tools.optim_call_tool] \
+     approval_mode = \"approve\"";
 
 /// Make another client use vmcp, or undo that
 ///
@@ -130,6 +134,9 @@ fn connect(
     }
     for project in known_clients::project_files(client) {
         notes::note(&format!("note: {} of this project may have servers too", project.display()));
+    }
+    if client == "codex" {
+        notes::note(NOTE_ON_APPROVALS);
     }
     if let Endpoint::Url { needs_key, .. } = endpoint {
         notes::note("`vmcp serve` must run while the client does");

@@ -13,7 +13,7 @@ use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::running_server::RunningServer;
 
 /// Width of the banner, in columns.
-const BANNER_WIDTH: usize = 70;
+pub(super) const BANNER_WIDTH: usize = 70;
 
 /// State of the server of a configuration file.
 #[derive(Debug, Default)]

@@ -2,18 +2,19 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use serde_json::{Value, json};
 use vmcp_config::Server;
 
 use super::report::{self, ServerState};
-use super::{background, status};
+use super::{background, cluster, status};
 use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::console::output::OutputFormat;
+use crate::cli::kubernetes::cluster_server::ClusterServerArguments;
 use crate::cli::options::{GlobalOptions, listen_address};
 use crate::cli::running_server::serve_options::ServeOptions;
 use crate::cli::running_server::start_lock::{self, StartLock};
@@ -29,13 +30,14 @@ const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4
 /// Start the server in the background, unless it runs already
 ///
 /// Waits until it serves. If it does not come up, the last lines of its log say why. Its working folder is
-/// that of the configuration file.
+/// that of the configuration file. With --kubernetes, ends the suspension of a VirtualMCPServer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   vmcp start
   vmcp start --listen 127.0.0.1:8765
-  vmcp status && vmcp stop")]
+  vmcp status && vmcp stop
+  vmcp start --kubernetes team-tools --namespace team")]
 pub(in crate::cli) struct Arguments {
     /// Address for clients; overrides server.listen
     #[arg(long, value_name = "ADDR:PORT", env = "VMCP_LISTEN", value_parser = listen_address)]
@@ -44,24 +46,64 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "ADDR:PORT", env = "VMCP_ADMIN_LISTEN", value_parser = listen_address)]
     admin_listen: Option<SocketAddr>,
     /// Take a free port of 127.0.0.1 if another program has the configured one
-    #[arg(long)]
+    #[arg(long, conflicts_with = "kubernetes")]
     any_port: bool,
     /// End the server once it has had no client for this long
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "kubernetes")]
     end_after_idle: Option<Duration>,
     /// Start nothing if the server was stopped on purpose
     #[arg(long, hide = true)]
     unless_stopped: bool,
+    /// Start nothing if the server is stopped on purpose while this waits for the lock
+    #[arg(long, hide = true)]
+    unless_stopped_meanwhile: bool,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
+    #[command(flatten)]
+    cluster: ClusterServerArguments,
 }
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { listen, admin_listen, any_port, end_after_idle, unless_stopped, output } = *arguments;
+    let Arguments { listen, admin_listen, any_port, end_after_idle, output, ref cluster, .. } = *arguments;
+    if let Some(server) = cluster.server()? {
+        return cluster::start(&server, output, global);
+    }
     let options = ServeOptions { listen, admin_listen, end_after_idle, ..global.serve_options()? };
-    report::print(output, start(global, options, any_port, unless_stopped), describe)
+    report::print(output, start(global, options, any_port, arguments.yields()), describe)
+}
+
+impl Arguments {
+    fn yields(&self) -> YieldsTo {
+        match (self.unless_stopped, self.unless_stopped_meanwhile) {
+            (true, _) => YieldsTo::AnyStop,
+            (false, true) => YieldsTo::StopMeanwhile,
+            (false, false) => YieldsTo::NoStop,
+        }
+    }
+}
+
+/// Stops on purpose that a start does not undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum YieldsTo {
+    /// None: a person or an agent asks for the start.
+    NoStop,
+    /// A stop while the start waits for the lock: a new client starts a server, and the stop came after it.
+    StopMeanwhile,
+    /// Any, also one before: a client that was there already goes on without a server.
+    AnyStop,
+}
+
+impl YieldsTo {
+    /// Decides by the times of the last stop, before and after the wait for the lock.
+    fn leaves_stopped(self, before: Option<SystemTime>, after: Option<SystemTime>) -> bool {
+        match self {
+            YieldsTo::NoStop => false,
+            YieldsTo::StopMeanwhile => after.is_some() && after != before,
+            YieldsTo::AnyStop => after.is_some(),
+        }
+    }
 }
 
 /// Runs `vmcp serve --detach`, which refuses to start a second server.
@@ -69,7 +111,7 @@ pub(in crate::cli) fn run_detached(
     global: &GlobalOptions,
     options: ServeOptions,
 ) -> Result<Exit, CommandFailure> {
-    let (report, exit) = start(global, options, false, false)?;
+    let (report, exit) = start(global, options, false, YieldsTo::NoStop)?;
     if report.get("already_running").is_some() {
         let pid = report.get("pid").unwrap_or(&Value::Null);
         let message = format!("process {pid} serves this configuration already");
@@ -100,19 +142,19 @@ fn describe(report: &Value) {
     ));
 }
 
-/// Starts a server, unless one runs, and returns the report. `any_port`: a port that is taken is replaced;
-/// `unless_stopped`: a server that was stopped on purpose stays so, also while this waits for the lock.
+/// Starts a server, unless one runs, and returns the report. `any_port`: a port that is taken is replaced.
 fn start(
     global: &GlobalOptions,
     options: ServeOptions,
     any_port: bool,
-    unless_stopped: bool,
+    yields: YieldsTo,
 ) -> Result<(Value, Exit), CommandFailure> {
     // Mistakes of the file are told here, not by the log.
     let file = global.load()?;
     let config = std::path::absolute(&file.path)?;
+    let stopped_before = start_lock::stopped_at(&config);
     let lock = StartLock::wait(&config)?;
-    if unless_stopped && start_lock::is_marked_stopped(&config) {
+    if yields.leaves_stopped(stopped_before, start_lock::stopped_at(&config)) {
         let report = json!({ "success": false, "stopped": true, "message": "Daemon was stopped on purpose" });
         return Ok((report, Exit::Unreachable));
     }
@@ -173,6 +215,26 @@ pub(super) fn with_free_ports(options: ServeOptions, server: &Server) -> ServeOp
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stop_is_undone_only_by_a_start_that_came_after_it() {
+        let [first, second] = [1, 2].map(|second| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(second)));
+        for (before, after, meanwhile, any) in [
+            (None, None, false, false),
+            (first, None, false, false),
+            (first, first, false, true),
+            (None, first, true, true),
+            (first, second, true, true),
+        ] {
+            assert_eq!(
+                YieldsTo::StopMeanwhile.leaves_stopped(before, after),
+                meanwhile,
+                "{before:?} {after:?}"
+            );
+            assert_eq!(YieldsTo::AnyStop.leaves_stopped(before, after), any, "{before:?} {after:?}");
+            assert!(!YieldsTo::NoStop.leaves_stopped(before, after));
+        }
+    }
 
     #[test]
     fn a_port_that_is_taken_is_replaced_by_any_free_one() {

@@ -7,15 +7,19 @@ use std::time::Duration;
 use clap::Args;
 use vmcp_config::status::{BackendState, StatusReport};
 
+use super::cluster;
 use super::report::{ServerState, count};
 use crate::cli::connection::{self, Connection, ServerOptions};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::output::{self, OutputFormat};
+use crate::cli::kubernetes::cluster_server::ClusterServerArguments;
 use crate::cli::options::GlobalOptions;
 use crate::cli::process::block_on;
 use crate::cli::running_server::{RunningServer, client_socket};
 
 /// Show the running server in a few lines
+///
+/// With --kubernetes, shows a VirtualMCPServer: phase, URL, pods and conditions.
 #[derive(Debug, Args)]
 #[command(
     after_help = "`vmcp backends` shows each backend. For scripts: `vmcp status -o json` has `running` and `healthy`."
@@ -26,11 +30,16 @@ pub(in crate::cli) struct Arguments {
     output: OutputFormat,
     #[command(flatten)]
     server_options: ServerOptions,
+    #[command(flatten)]
+    cluster: ClusterServerArguments,
 }
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { output: format, server_options } = arguments;
+    let Arguments { output: format, server_options, cluster } = arguments;
+    if let Some(server) = cluster.server()? {
+        return cluster::status(&server, format, global);
+    }
     connection::with_server_if_any(global, &server_options, async |connection| {
         let config = global.config_or_running().ok();
         let status = match connection {

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::forwarded_console;
 use crate::cli::clients::login::has_display;
 use crate::cli::connection::{self, Connection, ServerOptions};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
+use crate::cli::kubernetes::cluster_server::ClusterServerArguments;
 use crate::cli::options::GlobalOptions;
 
 /// Time that the admin port has to answer.
@@ -16,20 +18,27 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Open the web console of the running server in a browser
 ///
 /// Prints its address, and opens it where there is a display. With server.adminTokens, the page asks for one
-/// of them.
+/// of them. With --kubernetes, forwards the admin port of a ready pod to this machine until Ctrl-C.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  vmcp console\n  vmcp console --no-open")]
+#[command(
+    after_help = "Examples:\n  vmcp console\n  vmcp console --no-open\n  vmcp console --kubernetes team-tools"
+)]
 pub(in crate::cli) struct Arguments {
     /// Print the address alone
     #[arg(long)]
     no_open: bool,
     #[command(flatten)]
     server_options: ServerOptions,
+    #[command(flatten)]
+    cluster: ClusterServerArguments,
 }
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { no_open, server_options } = arguments;
+    let Arguments { no_open, server_options, cluster } = arguments;
+    if let Some(server) = cluster.server()? {
+        return forwarded_console::run(&server, *no_open, global);
+    }
     connection::with_server(global, server_options, async |connection| {
         let port = match connection {
             Connection::Server { admin: Some(admin), .. } if admin.socket.is_none() => admin,

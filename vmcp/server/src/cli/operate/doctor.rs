@@ -2,6 +2,7 @@
 
 mod checks;
 mod finding;
+pub(in crate::cli) mod needed_programs;
 pub(in crate::cli) mod remedies;
 
 use clap::Args;

@@ -1,8 +1,9 @@
-//! `vmcp metrics`: calls, success rate and latency of each tool, of the running server or from its database.
+//! `vmcp metrics`: calls, success rate and latency of each tool, by day, and single calls, of the running
+//! server or from its database.
 
 use clap::Args;
 use url::form_urlencoded;
-use vmcp_store::StateStore;
+use vmcp_store::{StateStore, StoreError};
 
 use crate::cli::connection::{self, ServerOptions};
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -11,6 +12,7 @@ use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::options::GlobalOptions;
 use vmcp_engine::folders;
 use vmcp_engine::telemetry::tool_metrics::book::MetricsBook;
+use vmcp_engine::telemetry::tool_metrics::history::{CallsReport, DaysReport, HistoryQuery};
 use vmcp_engine::telemetry::tool_metrics::report::{MetricsOrder, MetricsQuery, MetricsReport, report};
 
 /// Show calls, success rate and latency of each tool
@@ -20,7 +22,12 @@ Examples:
   vmcp metrics
   vmcp metrics --failing
   vmcp metrics --backend github --tool create_issue -o json
+  vmcp metrics --days 7                         calls of each tool by day, which are kept for good
+  vmcp metrics --calls --backend github         single calls of the last days, the newest first
   vmcp metrics --backend github --reset
+
+Single calls are kept for optimizer.metricsRetentionDays (7). Days and calls are those of the
+replica that answers.
 
 Without a running server, the database of the configuration is read.")]
 pub(in crate::cli) struct Arguments {
@@ -36,9 +43,18 @@ pub(in crate::cli) struct Arguments {
     /// Only tools that fail too often, the worst first
     #[arg(long, conflicts_with = "top")]
     failing: bool,
-    /// Most tools to show, with --top or --failing
-    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
-    limit: usize,
+    /// Calls of each tool by day (UTC): this many days, today included
+    #[arg(
+        long, value_name = "NUMBER", num_args = 0..=1, default_missing_value = "30",
+        value_parser = clap::value_parser!(u32).range(1..=3650), conflicts_with_all = ["top", "failing", "calls"]
+    )]
+    days: Option<u32>,
+    /// Single calls, the newest first
+    #[arg(long, conflicts_with_all = ["top", "failing"])]
+    calls: bool,
+    /// Most entries to show: with --top or --failing 10 tools, with --days or --calls 100 lines
+    #[arg(long, value_name = "NUMBER")]
+    limit: Option<usize>,
     /// Fewest calls of a tool, with --top
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]
     min_calls: u64,
@@ -46,7 +62,7 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "RATE", default_value_t = 0.5)]
     threshold: f64,
     /// Forget the metrics of the chosen tools
-    #[arg(long, conflicts_with_all = ["top", "failing"])]
+    #[arg(long, conflicts_with_all = ["top", "failing", "days", "calls"])]
     reset: bool,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
@@ -56,6 +72,17 @@ pub(in crate::cli) struct Arguments {
 }
 
 impl Arguments {
+    /// Returns the choice of days or of single calls, if these are wanted.
+    fn history(&self) -> Option<HistoryQuery> {
+        (self.days.is_some() || self.calls).then(|| HistoryQuery {
+            server: self.backend.clone(),
+            tool: self.tool.clone(),
+            // The log has no more calls than the days of its retention.
+            days: self.days.or(Some(365)),
+            limit: self.limit,
+        })
+    }
+
     fn query(&self) -> MetricsQuery {
         let sort = match (self.top, self.failing) {
             (true, _) => Some(MetricsOrder::Top),
@@ -66,7 +93,7 @@ impl Arguments {
             server: self.backend.clone(),
             tool: self.tool.clone(),
             sort,
-            limit: Some(self.limit),
+            limit: self.limit,
             min_calls: Some(self.min_calls),
             threshold: Some(self.threshold),
             scope: None,
@@ -76,6 +103,9 @@ impl Arguments {
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    if let Some(wanted) = arguments.history() {
+        return show_history(arguments, &wanted, global);
+    }
     let query = arguments.query();
     connection::with_server_if_any(global, &arguments.server_options, async |connection| {
         if arguments.reset {
@@ -104,6 +134,77 @@ pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Resu
         }
         Ok(Exit::Done)
     })
+}
+
+/// Shows days or single calls.
+fn show_history(
+    arguments: &Arguments,
+    wanted: &HistoryQuery,
+    global: &GlobalOptions,
+) -> Result<Exit, CommandFailure> {
+    wanted.check().map_err(CommandFailure::new)?;
+    connection::with_server_if_any(global, &arguments.server_options, async |connection| {
+        let query = history_query(wanted);
+        let failed = |error: StoreError| CommandFailure::new(error.to_string());
+        let is_empty = if arguments.calls {
+            let report: CallsReport = match connection {
+                Some(server) => server.admin(&format!("admin/tool-metrics/calls?{query}")).await?,
+                None => wanted.calls(&database(global)?).map_err(failed)?,
+            };
+            output::print(arguments.output, &report, || calls_table(&report))?;
+            report.calls.is_empty()
+        } else {
+            let report: DaysReport = match connection {
+                Some(server) => server.admin(&format!("admin/tool-metrics/days?{query}")).await?,
+                None => wanted.days(&database(global)?).map_err(failed)?,
+            };
+            output::print(arguments.output, &report, || days_table(&report))?;
+            report.days.is_empty()
+        };
+        if is_empty {
+            notes::note("no such call was counted");
+            return Ok(Exit::NothingFound);
+        }
+        Ok(Exit::Done)
+    })
+}
+
+/// Writes the query of a URL for days or single calls.
+fn history_query(wanted: &HistoryQuery) -> String {
+    let mut pairs = form_urlencoded::Serializer::new(String::new());
+    let texts = [("server", &wanted.server), ("tool", &wanted.tool)];
+    pairs.extend_pairs(texts.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))));
+    pairs.extend_pairs(wanted.days.map(|days| ("days", days.to_string())));
+    pairs.extend_pairs(wanted.limit.map(|limit| ("limit", limit.to_string())));
+    pairs.finish()
+}
+
+fn days_table(report: &DaysReport) -> String {
+    if report.days.is_empty() {
+        return String::new();
+    }
+    let rows = report.days.iter().map(|day| {
+        [
+            day.day.clone(),
+            day.tool.clone(),
+            day.server.clone(),
+            day.call_count.to_string(),
+            day.failure_count.to_string(),
+            format!("{:.0} ms", day.avg_latency_ms),
+        ]
+    });
+    output::table(["DAY", "TOOL", "BACKEND", "CALLS", "FAILED", "LATENCY"], rows)
+}
+
+fn calls_table(report: &CallsReport) -> String {
+    if report.calls.is_empty() {
+        return String::new();
+    }
+    let rows = report.calls.iter().map(|call| {
+        let latency = format!("{:.0} ms", call.latency_ms);
+        [call.at.clone(), call.tool.clone(), call.server.clone(), call.outcome.clone(), latency]
+    });
+    output::table(["ENDED", "TOOL", "BACKEND", "OUTCOME", "LATENCY"], rows)
 }
 
 /// Writes the query of a URL.

@@ -306,7 +306,8 @@ async fn serve(arguments: Arguments, config: Config, lookup: ReferenceLookup) ->
         let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));
         tracing::info!(mcp, admin, version = env!("CARGO_PKG_VERSION"), "serving");
     };
-    let outcome = serve_ports(edge, &admin, &server, StopSignals::listen()?.wait(), announce).await;
+    let stop = StopSignals::listen()?.wait();
+    let outcome = serve_ports(edge, &admin, &server, stop, announce, |(), _| std::future::ready(())).await;
     send_and_shut_down(&engine, metrics_push).await;
     audit.apply(None);
     tracing::info!("stopped");

@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
+use vmcp_cluster_servers::KubernetesRegistrar;
 use vmcp_config::status::digest;
 use vmcp_config::{Config, Server};
 use vmcp_egress::Proxies;
@@ -45,6 +46,7 @@ use vmcp_edge::transport::stdio;
 use vmcp_edge::{DownstreamRouter, Edge};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::{Engine, Options};
+use vmcp_engine::server_registrar::ServerRegistrar;
 use vmcp_engine::telemetry::audit::{AuditTrail, ConsoleStream};
 use vmcp_engine::telemetry::calls::{Action, CallObserver};
 use vmcp_engine::telemetry::metrics::Metrics;
@@ -138,6 +140,16 @@ fn log_proxies(proxies: &Proxies) {
     }
 }
 
+/// Returns the keeper of the servers that clients change: the configuration file, or in a cluster the
+/// resources, where the operator gives the pod the right.
+fn server_registrar(file: &FileRegistrar) -> Option<Arc<dyn ServerRegistrar>> {
+    if is_in_cluster() {
+        KubernetesRegistrar::from_environment().map(|resources| Arc::new(resources) as _)
+    } else {
+        Some(Arc::new(file.clone()))
+    }
+}
+
 /// Names the process that holds a port of `server` already, if it serves the same file.
 fn name_running(failure: CommandFailure, path: &Path, server: &Server) -> CommandFailure {
     let holds_port = |it: &RunningServer| it.mcp == server.listen || it.admin == server.admin_listen;
@@ -184,7 +196,7 @@ async fn serve(
         orphan_guard: orphan_reaper::guard(),
         script_worker: process::script_worker(),
         script_jobs: JobLauncher::from_environment().map(|jobs| Arc::new(jobs) as _),
-        registrar: (!is_in_cluster()).then(|| Arc::new(registrar.clone()) as _),
+        registrar: server_registrar(&registrar),
         registry: (!is_in_cluster()).then(|| Arc::<CachedRegistry>::default() as _),
         served: Some(own_digest.into()),
         observers,
@@ -231,17 +243,15 @@ async fn serve(
         };
         let metrics = Arc::clone(engine.metrics());
         let over_http = move || usize::try_from(metrics.client_connections.get()).unwrap_or_default();
-        let until = async {
+        let until = async move {
             tokio::select! {
                 () = stop.wait() => {}
                 () = locals.until_idle(end_after_idle, over_http) => {}
             }
             locals.refuse_more();
+            locals
         };
-        let outcome = serve_ports(edge, &admin, &server, until, announce).await;
-        if outcome.is_ok() {
-            locals.drain(drain_timeout(&engine)).await;
-        }
+        let outcome = serve_ports(edge, &admin, &server, until, announce, LocalClients::drain).await;
         drop(state);
         outcome.map_err(|failure| name_running(failure, &path, &server))
     };
@@ -292,13 +302,15 @@ pub(super) async fn follow_audit_settings(engine: Engine, audit: Arc<AuditTrail>
     }
 }
 
-/// Serves until `stop` is over; then drains: requests in flight have `server.drainTimeout` to end.
-pub(in crate::cli) async fn serve_ports(
+/// Serves until `stop` is over; then drains: requests in flight have `server.drainTimeout` to end. Those of
+/// further ways in, which `stop` returns, end by `drain_others` in the same time.
+pub(in crate::cli) async fn serve_ports<Others, Drained: Future<Output = ()>>(
     edge: Arc<Edge>,
     admin: &Admin,
     server: &Server,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = Others>,
     announce: impl FnOnce(&Ports),
+    drain_others: impl FnOnce(Others, Duration) -> Drained,
 ) -> Result<(), CommandFailure> {
     let engine = edge.engine().clone();
     let ports = Ports::open(edge, admin.clone(), server).await.map_err(|error| {
@@ -306,12 +318,14 @@ pub(in crate::cli) async fn serve_ports(
             .remedy("stop whatever listens there, or choose another port with --listen and --admin-listen")
     })?;
     announce(&ports);
-    stop.await;
+    let others = stop.await;
     admin.draining();
     // For `shutdownDelay`, new connections are still served: load balancers notice later than this process
     // that it is not ready any more.
     tokio::time::sleep(engine.snapshot().config.server.shutdown_delay).await;
-    if !ports.drain(drain_timeout(&engine)).await {
+    let grace = drain_timeout(&engine);
+    let (is_drained, ()) = tokio::join!(ports.drain(grace), drain_others(others, grace));
+    if !is_drained {
         tracing::warn!("some requests did not end in time (server.drainTimeout)");
     }
     Ok(())

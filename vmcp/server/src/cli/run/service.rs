@@ -1,9 +1,11 @@
 //! `vmcp service`: keeps `vmcp serve` running as a service of this user: systemd on Linux, launchd on macOS.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, Subcommand};
+use vmcp_egress::Proxies;
 
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
@@ -17,7 +19,14 @@ const UNIT: &str = "vmcp.service";
 /// Label of the launchd agent.
 const LABEL: &str = "dev.vmcp.server";
 
+/// Variables that the service gets beside those of proxies: a service has only a bare environment. Programs
+/// of nvm, pyenv and uv are found by the `PATH` of this shell; the others name certificate authorities.
+const VARIABLES: [&str; 4] = ["PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
+
 /// Keep `vmcp serve` running as a service of this user
+///
+/// The service file keeps PATH and the variables of proxies and certificate authorities that this shell has
+/// (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE and their like). Install again after one of them has changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -66,29 +75,34 @@ impl Manager {
         }
     }
 
-    fn text(self, program: &Path, config: &Path) -> String {
+    /// Returns the service file of `program` with the environment variables of [`variables`].
+    fn text(self, program: &Path, config: &Path, variables: &[(String, String)]) -> String {
         let (program, config) = (program.display().to_string(), config.display().to_string());
-        // Programs of nvm, pyenv and uv are found by the PATH of this shell, not by that of the service.
-        let path = std::env::var("PATH").unwrap_or_default();
+        let mut environment = String::new();
+        for (name, value) in variables {
+            // Writing to a string cannot fail.
+            let _ = match self {
+                Manager::Systemd => writeln!(environment, "Environment={}", assignment(name, value)),
+                Manager::Launchd => write!(environment, "<key>{name}</key><string>{}</string>", xml(value)),
+            };
+        }
         match self {
             Manager::Systemd => format!(
                 "[Unit]\nDescription=vmcp: many MCP servers behind one endpoint\n\n\
-                 [Service]\nExecStart={} serve --config {}\nEnvironment={}\nRestart=on-failure\n\n\
+                 [Service]\nExecStart={} serve --config {}\n{environment}Restart=on-failure\n\n\
                  [Install]\nWantedBy=default.target\n",
                 systemd(&program),
                 systemd(&config),
-                systemd(&format!("PATH={path}"))
             ),
             Manager::Launchd => format!(
                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<plist version=\"1.0\"><dict>\n\
                  <key>Label</key><string>{LABEL}</string>\n<key>ProgramArguments</key><array>\
                  <string>{}</string><string>serve</string><string>--config</string><string>{}</string></array>\n\
-                 <key>EnvironmentVariables</key><dict><key>PATH</key><string>{}</string></dict>\n\
+                 <key>EnvironmentVariables</key><dict>{environment}</dict>\n\
                  <key>RunAtLoad</key><true/>\n<key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>\n\
                  </dict></plist>\n",
                 xml(&program),
                 xml(&config),
-                xml(&path)
             ),
         }
     }
@@ -111,9 +125,30 @@ impl Manager {
     }
 }
 
-/// Quotes a word of a unit file: `%` and `$` begin specifiers and variables there.
+/// Returns the environment variables of a service, with the values that `variable` returns. Proxies count in
+/// capitals and in lower case: some servers read only one of the two. A variable with a line break is left
+/// out, because a unit file ends it there.
+fn variables(variable: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+    let proxies =
+        Proxies::VARIABLES.into_iter().flat_map(|name| [name.to_owned(), name.to_ascii_lowercase()]);
+    let names = VARIABLES.into_iter().map(str::to_owned).chain(proxies);
+    let given = names.filter_map(|name| Some((variable(&name)?, name)));
+    let usable = given.filter(|(value, _)| !value.is_empty() && !value.contains(['\n', '\r']));
+    usable.map(|(value, name)| (name, value)).collect()
+}
+
+/// Quotes a word of a command in a unit file: `%` and `$` begin specifiers and variables there.
 fn systemd(word: &str) -> String {
-    let escaped = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    quoted(&word.replace('$', "$$"))
+}
+
+/// Quotes an assignment of `Environment=` in a unit file, where `$` has no meaning.
+fn assignment(name: &str, value: &str) -> String {
+    quoted(&format!("{name}={value}"))
+}
+
+fn quoted(word: &str) -> String {
+    let escaped = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     format!("\"{escaped}\"")
 }
 
@@ -132,7 +167,8 @@ pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Resu
         Action::Install { print, no_start } => {
             // A file with mistakes would be started again and again.
             let config = global.load()?.path.canonicalize()?;
-            let text = manager.text(&program_to_write()?, &config);
+            let text =
+                manager.text(&program_to_write()?, &config, &variables(&|name| std::env::var(name).ok()));
             if print {
                 output::result(&text)?;
                 return Ok(Exit::Done);
@@ -240,11 +276,40 @@ mod tests {
     fn odd_paths_stay_one_word() {
         let (program, config) =
             (Path::new("/opt/my \"tools\"/vmcp"), Path::new("/home/50%/$a & b/vmcp.yaml"));
-        let unit = Manager::Systemd.text(program, config);
+        let unit = Manager::Systemd.text(program, config, &[]);
         let line = r#"ExecStart="/opt/my \"tools\"/vmcp" serve --config "/home/50%%/$$a & b/vmcp.yaml""#;
         assert!(unit.lines().any(|found| found == line), "{unit}");
-        let agent = Manager::Launchd.text(program, config);
+        let agent = Manager::Launchd.text(program, config, &[]);
         assert!(agent.contains("<string>/home/50%/$a &amp; b/vmcp.yaml</string>"), "{agent}");
+    }
+
+    #[test]
+    fn a_service_has_the_proxies_of_the_shell() {
+        let shell = |name: &str| {
+            let value = match name {
+                "PATH" => "/me/bin:/usr/bin",
+                "HTTPS_PROXY" => "http://me:p%40$s@proxy.corp:3128",
+                "no_proxy" => "corp",
+                "ALL_PROXY" => "",
+                "SSL_CERT_DIR" => "/a\nExecStart=/bin/evil",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        };
+        let variables = variables(&shell);
+        let names: Vec<_> = variables.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["PATH", "HTTPS_PROXY", "no_proxy"]);
+        let unit = Manager::Systemd.text(Path::new("/vmcp"), Path::new("/vmcp.yaml"), &variables);
+        for line in [
+            r#"Environment="PATH=/me/bin:/usr/bin""#,
+            r#"Environment="HTTPS_PROXY=http://me:p%%40$s@proxy.corp:3128""#,
+            r#"Environment="no_proxy=corp""#,
+        ] {
+            assert!(unit.lines().any(|found| found == line), "{line}: {unit}");
+        }
+        assert!(!unit.contains("evil"), "{unit}");
+        let agent = Manager::Launchd.text(Path::new("/vmcp"), Path::new("/vmcp.yaml"), &variables);
+        assert!(agent.contains("<key>no_proxy</key><string>corp</string></dict>"), "{agent}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::cli::console::failure::CommandFailure;
 use crate::config_file::secret_store::private;
@@ -48,7 +49,12 @@ impl StartLock {
 
 /// Returns true if the server of `config` was stopped on purpose and not started again since.
 pub(in crate::cli) fn is_marked_stopped(config: &Path) -> bool {
-    path(&folders::cache_dir(), config, "stopped").is_some_and(|mark| mark.exists())
+    stopped_at(config).is_some()
+}
+
+/// Returns the time of the last stop on purpose; `None` if the server was started again since.
+pub(in crate::cli) fn stopped_at(config: &Path) -> Option<SystemTime> {
+    fs::metadata(path(&folders::cache_dir(), config, "stopped")?).ok()?.modified().ok()
 }
 
 fn path(cache: &Path, config: &Path, suffix: &str) -> Option<PathBuf> {

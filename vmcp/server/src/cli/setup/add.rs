@@ -9,6 +9,7 @@ use super::kubernetes::{self, AddToCluster, ClusterArguments};
 use super::server_arguments::ServerArguments;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
+use crate::cli::operate::doctor::needed_programs;
 use crate::cli::options::GlobalOptions;
 
 /// Add a backend to the configuration file, or with --kubernetes to a cluster
@@ -61,6 +62,9 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     config_edit::append(&path, &imported, OnMistake::Refuse, global)?;
     let made = if is_new { ", which is new" } else { "" };
     notes::note(&format!("added {name} to {}{made}; `vmcp backends` shows its state", path.display()));
+    if let Ok(file) = global.load_file(&path) {
+        needed_programs::note_missing(&file.config, Some(&imported.backends));
+    }
     Ok(Exit::Done)
 }
 

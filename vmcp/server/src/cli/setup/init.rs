@@ -11,13 +11,18 @@ use vmcp_config::edit;
 
 use super::config_edit::{self, OnMistake};
 use super::known_variables::KnownVariables;
+use super::kubernetes::client_file::{self, ManifestArguments};
 use crate::cli::clients::known_clients;
 use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output, prompt};
+use crate::cli::operate::doctor::needed_programs;
 use crate::cli::options::{DEFAULT_FILE_NAME, GlobalOptions};
 use crate::config_file::secret_store::private;
 use vmcp_engine::folders;
+
+/// File of manifests whose name is not given.
+const MANIFESTS_FILE_NAME: &str = "servers.yaml";
 
 /// Write a commented configuration file
 #[derive(Debug, Args)]
@@ -28,7 +33,8 @@ Examples:
   vmcp init --from .mcp.json
   vmcp init --from cursor --merge            # into the file that is there
   vmcp init --preset gobby
-  vmcp init --from ~/.cursor/mcp.json -      # to standard output")]
+  vmcp init --from ~/.cursor/mcp.json -      # to standard output
+  vmcp init --from .mcp.json --kubernetes --namespace tools servers.yaml")]
 pub(in crate::cli) struct Arguments {
     /// Import the servers of another client, by its name or by a file of it; secrets become references to
     /// variables, which are written to `.env` beside the new file
@@ -47,8 +53,11 @@ pub(in crate::cli) struct Arguments {
     /// Replace an existing file
     #[arg(long)]
     force: bool,
-    /// File to write, - for standard output [default: as with --config, else vmcp.yaml]
+    /// File to write, - for standard output [default: as with --config, else vmcp.yaml; with --kubernetes
+    /// servers.yaml]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    manifests: ManifestArguments,
 }
 
 /// A product whose defaults a new file takes over.
@@ -81,7 +90,11 @@ impl From<OnConflict> for NameConflict {
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { from, merge, on_conflict, preset, force, file } = arguments;
+    let Arguments { from, merge, on_conflict, preset, force, file, manifests } = arguments;
+    if let Some(from) = from.as_deref().filter(|_| manifests.kubernetes) {
+        let path = file.unwrap_or_else(|| PathBuf::from(MANIFESTS_FILE_NAME));
+        return write_manifests(from, &path, force, &manifests);
+    }
     let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE_NAME));
     let merged = merge && path.exists();
     let before = if merged { config_edit::read_or_first_lines(&path)? } else { String::new() };
@@ -94,8 +107,12 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         None => vmcp_config::STARTER,
     };
     let yaml = imported.as_ref().map_or(fresh, |imported| &imported.yaml);
+    let names = imported.as_ref().map(|imported| &*imported.backends);
     if path == Path::new("-") {
         output::result(yaml)?;
+        if let Ok(loaded) = vmcp_config::load(yaml, "-", &|_: &str| None) {
+            needed_programs::note_missing(&loaded.config, names);
+        }
         return Ok(Exit::Done);
     }
     if let Some(imported) = imported.as_ref().filter(|_| merged) {
@@ -114,6 +131,40 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         write(&path, yaml, force)?;
     }
     notes::note(&format!("wrote {}; edit it, then `vmcp validate` and `vmcp serve`", path.display()));
+    // Mistakes are told by `vmcp validate`.
+    if let Ok(file) = global.load_file(&path) {
+        needed_programs::note_missing(&file.config, names);
+    }
+    Ok(Exit::Done)
+}
+
+/// Writes the servers that `from` means as manifests.
+fn write_manifests(
+    from: &str,
+    path: &Path,
+    force: bool,
+    wanted: &ManifestArguments,
+) -> Result<Exit, CommandFailure> {
+    let imported = imported(from, path, "", None)?;
+    let made = client_file::manifests(&imported, wanted, &|name| std::env::var(name).ok())?;
+    for reason in &made.left_out {
+        notes::note(&format!("note: {reason}"));
+    }
+    if imported.restricts_tools {
+        notes::note("note: the other client's lists of tools are left out: name an MCPToolConfig");
+    }
+    if path == Path::new("-") {
+        output::result(&made.yaml)?;
+        return Ok(Exit::Done);
+    }
+    if !force && path.exists() {
+        return Err(exists_already(path));
+    }
+    write(path, &made.yaml, force)?;
+    let values = notes::counted(made.values, "value");
+    let (servers, path) = (notes::counted(made.servers, "server"), path.display());
+    notes::note(&format!("wrote {servers} to {path}, with {values} in Secrets: keep it out of repositories"));
+    notes::note(&format!("`kubectl apply -f {path}` puts them into the cluster"));
     Ok(Exit::Done)
 }
 

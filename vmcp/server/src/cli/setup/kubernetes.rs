@@ -1,27 +1,26 @@
 //! `vmcp add --kubernetes` and `vmcp remove --kubernetes`: a server of a cluster instead of one in the
-//! configuration file. `kubectl` does it, with the rights of the person; vmcp has no client of Kubernetes.
+//! configuration file. `kubectl` does it, with the rights of the person.
 //!
 //! | room | holds |
 //! |---|---|
 //! | `arguments` | the options of the commands |
+//! | `client_file` | servers of another client as manifests, which `vmcp init --from` writes; pure |
 //! | `manifests` | the resource, and the Secret with every value that was given; pure |
-//! | `kubectl` | the process: values go in by its standard input, and nowhere else |
-//! | `refusal` | the remedy for each of its complaints; pure |
 
 mod arguments;
-mod kubectl;
+pub(in crate::cli) mod client_file;
 mod manifests;
-mod refusal;
 
 use serde_json::Value;
 
 pub(in crate::cli) use self::arguments::{AddToCluster, ClusterArguments};
-use self::kubectl::Kubectl;
-use self::manifests::{GROUP, Manifests};
+use self::manifests::Manifests;
 use super::server_arguments::ServerArguments;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes::{self, counted};
 use crate::cli::console::output;
+use crate::cli::kubernetes::kubectl::Kubectl;
+use crate::cli::kubernetes::{GROUP, MANAGER, names};
 use crate::cli::options::GlobalOptions;
 
 /// Puts a server into a cluster, or shows what would be put there.
@@ -82,7 +81,7 @@ pub(in crate::cli) fn remove(
     cluster: &ClusterArguments,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
-    manifests::check_name(name)?;
+    names::check("resource", name)?;
     global.start_logs()?;
     let kubectl = cluster.kubectl(std::iter::empty());
     let objects = ["mcpservers", "mcpserverentries"].map(|resource| format!("{resource}.{GROUP}/{name}"));
@@ -108,7 +107,7 @@ fn refuse_foreign_secret(kubectl: &Kubectl<'_>, manifests: &Manifests) -> Result
     let labels = "--output=jsonpath={.metadata.name} {.metadata.labels.app\\.kubernetes\\.io/managed-by}";
     let found = kubectl.run(&["get", "secret", &secret, "--ignore-not-found", labels], None)?;
     let owner = found.split_once(' ').map(|(_, owner)| owner);
-    if owner.is_some_and(|owner| owner != manifests::MANAGER) {
+    if owner.is_some_and(|owner| owner != MANAGER) {
         return Err(CommandFailure::new(format!("there is a Secret {secret} that `vmcp add` has not made"))
             .remedy("choose another name for the server, or remove that Secret"));
     }

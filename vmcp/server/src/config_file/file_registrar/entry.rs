@@ -49,7 +49,7 @@ fn write_registered(
 }
 
 fn write_described(server: &NewServer, is_free: impl Fn(&str) -> bool) -> WrittenEntry {
-    let NewServer { name, place, enabled, registered: _ } = server;
+    let NewServer { name, place, enabled, .. } = server;
     let mut lines = format!("# added by a client (optim.add_mcp_server)\n- name: {}\n", quoted(name));
     let (field, values) = match place {
         ServerPlace::Program { words, env } => {

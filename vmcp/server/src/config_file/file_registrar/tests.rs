@@ -38,7 +38,7 @@ impl Folder {
     }
 
     async fn add(&self, name: &str, place: ServerPlace) -> Result<(), RegistrarError> {
-        let server = NewServer { name: name.to_owned(), place, enabled: true, registered: None };
+        let server = NewServer { name: name.to_owned(), place, enabled: true, image: None, registered: None };
         self.registrar.change(ServerChange::Add(server)).await.map(drop)
     }
 
@@ -57,6 +57,7 @@ impl Folder {
             name: name.to_owned(),
             place: program(&["npx"], &[]),
             enabled: true,
+            image: None,
             registered: Some(Box::new(registered)),
         };
         self.registrar.change(ServerChange::Add(server)).await

@@ -30,6 +30,23 @@ fn a_rule_for_programs_names_each_word_and_each_variable() {
 }
 
 #[test]
+fn the_image_of_a_program_is_that_of_a_rule_which_names_it() {
+    let admin = admin(
+        "{ command: [npx, -y, '@acme/*'] }, { command: [npx, -y, '@acme/mcp-*'], image: 'node:22', env: [KEY] }, \
+         { url: 'https://a.example.com/mcp' }",
+    );
+    let image = |line: &str, env: &[&str]| {
+        let words = line.split(' ').collect();
+        admin.image_of(&ServerSource::Program { words, env: env.to_vec() }).map(str::to_owned)
+    };
+    assert_eq!(image("npx -y @acme/mcp-time", &["KEY"]).as_deref(), Some("node:22"));
+    assert_eq!(image("npx -y @acme/mcp-time", &["NODE_OPTIONS"]), None);
+    assert_eq!(image("npx -y @acme/other", &[]), None);
+    let url = Url::parse("https://a.example.com/mcp").unwrap();
+    assert_eq!(admin.image_of(&ServerSource::Remote { url: &url, headers: vec![] }), None);
+}
+
+#[test]
 fn a_wildcard_is_no_option() {
     let admin = admin("{ command: [run, '*'] }");
     let names = |word| admin.names(&ServerSource::Program { words: vec!["run", word], env: vec![] });
@@ -56,6 +73,9 @@ fn rules_that_name_no_server_are_mistakes() {
     for (rule, expected) in [
         ("{}", "neither `command` nor `url`"),
         ("{ command: [a], url: 'https://a' }", "both `command` and `url`"),
+        ("{ url: 'https://a', image: 'x:1' }", "admin.allow[0].image: no program runs for an address"),
+        ("{ command: [a], image: 'x:1 y' }", "admin.allow[0].image: not the name of an image"),
+        ("{ command: [a], image: 'x:*' }", "admin.allow[0].image: not the name of an image"),
         ("{ command: ['*'] }", "admin.allow[0].command[0]: no single program"),
         ("{ command: [a, '*-*'] }", "admin.allow[0].command[1]: more than one `*`"),
         ("{ command: [a], headers: [b] }", "admin.allow[0].headers: this server gets none"),

@@ -31,6 +31,18 @@ pub enum RawCodeEngine {
     Job,
 }
 
+/// End of a script whose Job did not start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "CodeStartFailure")]
+pub enum RawStartFailure {
+    /// An error, which names the cause and the setting to correct.
+    #[default]
+    Error,
+    /// The script runs in a worker process of the server, in its subset of Python and in its sandbox.
+    Worker,
+}
+
 /// Jobs of scripts; for `engine: job`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
@@ -57,6 +69,8 @@ pub struct RawCodeJob {
     /// script's own.
     #[schemars(extend("x-range" = duration::words(&START)))]
     pub start_timeout: RawDuration,
+    /// End of a script whose Job did not start: an error, or a run in a worker process.
+    pub on_start_failure: RawStartFailure,
 }
 
 /// Validated settings of the Jobs of scripts.
@@ -74,6 +88,8 @@ pub struct CodeJob {
     pub ephemeral_storage_mebibytes: u32,
     /// Time until the pod must run.
     pub start_timeout: Duration,
+    /// True if a script whose Job did not start runs in a worker process.
+    pub falls_back: bool,
 }
 
 impl Default for RawCodeJob {
@@ -85,6 +101,7 @@ impl Default for RawCodeJob {
             cpu_millicores: 1_000,
             ephemeral_storage_mebibytes: 64,
             start_timeout: "1m".into(),
+            on_start_failure: RawStartFailure::default(),
         }
     }
 }
@@ -127,6 +144,7 @@ pub(super) fn validate(
         runtime_class_name: job.runtime_class_name,
         cpu_millicores: job.cpu_millicores,
         ephemeral_storage_mebibytes: job.ephemeral_storage_mebibytes,
+        falls_back: job.on_start_failure == RawStartFailure::Worker,
     })
 }
 
@@ -151,7 +169,9 @@ mod tests {
         assert_eq!(load("backends: []").unwrap().job, None);
         let job = load("code: { engine: job }").unwrap().job.unwrap();
         assert_eq!(job.image, "docker.io/library/python:3.13-slim");
-        assert_eq!((job.cpu_millicores, job.start_timeout.as_secs()), (1_000, 60));
+        assert_eq!((job.cpu_millicores, job.start_timeout.as_secs(), job.falls_back), (1_000, 60, false));
+        let falls_back = load("code: { engine: job, job: { onStartFailure: worker } }").unwrap().job.unwrap();
+        assert!(falls_back.falls_back);
         let job = load("code: { engine: job, job: { runtimeClassName: gvisor } }").unwrap().job.unwrap();
         assert_eq!(job.runtime_class_name.as_deref(), Some("gvisor"));
     }
@@ -169,6 +189,7 @@ mod tests {
             ),
             ("{ engine: job, job: { startTimeout: 1s } }", "code.job.startTimeout"),
             ("{ engine: jobs }", "code.engine"),
+            ("{ engine: job, job: { onStartFailure: retry } }", "code.job.onStartFailure"),
         ] {
             let problems = load(&format!("code: {code}")).unwrap_err();
             assert!(problems.contains(expected), "{code}: {problems}");

@@ -27,9 +27,16 @@ impl OtelVariables<'_, '_> {
         self.report.warn(SECTION, format!("`{name}` of the environment is ignored: {why}"), remedy);
     }
 
-    /// Returns the URL of a collector.
-    pub(super) fn endpoint(&mut self, name: &str) -> Option<String> {
-        let endpoint = self.get(name)?;
+    /// Returns the URL of a collector. With gRPC it may lack a scheme, which is `https` then unless
+    /// `OTEL_EXPORTER_OTLP_INSECURE` is true.
+    pub(super) fn endpoint(&mut self, name: &str, is_grpc: bool) -> Option<String> {
+        let mut endpoint = self.get(name)?;
+        if is_grpc && !endpoint.contains("://") {
+            let insecure = self.get("OTEL_EXPORTER_OTLP_INSECURE");
+            let is_insecure = insecure.is_some_and(|text| text.eq_ignore_ascii_case("true"));
+            let scheme = if is_insecure { "http" } else { "https" };
+            endpoint = format!("{scheme}://{endpoint}");
+        }
         if !endpoint.contains("://") {
             self.ignored(name, "it lacks a scheme", "write `http://` or `https://` before the host");
             return None;

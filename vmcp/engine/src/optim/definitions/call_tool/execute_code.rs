@@ -10,9 +10,9 @@ use super::super::{Names, OptimTool};
 /// Returns the definition of execute_code.
 pub(in crate::optim::definitions) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let milliseconds = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    // CPython in a Job draws nothing, and has a folder for temporary files.
+    // CPython in a Job has a folder for temporary files.
     let (images, lacks) = if config.code.job.is_some() {
-        ("", "No network.")
+        ("Images: PNG files saved in the folder PICTURES. ", "No network.")
     } else {
         ("Images: plot(\"bar\", rows, x, y); emit_svg(text). ", "No files, no network.")
     };
@@ -21,7 +21,7 @@ pub(in crate::optim::definitions) fn definition(names: &Names<'_>, config: &Conf
          Tools: server.tool(argument=value); call_tool(server, tool, args); parallel([lambda: server.tool(n=1)]); \
          search_tools(text); describe(\"server.tool\"). {images}The last expression is the result. {lacks}"
     );
-    json!({
+    let mut definition = json!({
         "name": names.listed(OptimTool::ExecuteCode),
         "title": "Execute code",
         "description": description,
@@ -41,7 +41,19 @@ pub(in crate::optim::definitions) fn definition(names: &Names<'_>, config: &Conf
             "required": ["code"]
         },
         "annotations": {"title": "Execute code", "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true}
-    })
+    });
+    if config.code.llm.is_offered(config)
+        && let Some(schema) = definition.get_mut("inputSchema").and_then(Value::as_object_mut)
+    {
+        // Either `code` or `task`: clients refuse a schema with `oneOf` at its top.
+        schema.remove("required");
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            let description =
+                "In place of code: words of which a language model makes the script, shown in the answer.";
+            properties.insert("task".to_owned(), json!({"type": "string", "description": description}));
+        }
+    }
+    definition
 }
 
 /// Returns the definition of execute_tool_script, with the arguments of ToolHive.

@@ -80,7 +80,7 @@ pub(super) fn new_server(arguments: &OwnArguments<'_>) -> Result<NewServer, Stri
     };
     let enabled = arguments.read("enabled", "true or false").map_err(|error| error.to_string())?;
     let (name, enabled) = (new_name(&name(arguments)?)?, enabled.unwrap_or(true));
-    Ok(NewServer { name, place, enabled, registered: None })
+    Ok(NewServer { name, place, enabled, image: None, registered: None })
 }
 
 /// Reads the name of a server.

@@ -116,8 +116,10 @@ async fn in_force(engine: &Engine, is_wanted: impl Fn(&Snapshot) -> bool) -> Res
     if is_wanted(&engine.snapshot()) {
         return Ok(());
     }
+    let is_resource = engine.registrar().is_some_and(|registrar| registrar.runs_programs_in_pods());
+    let look = if is_resource { "`kubectl describe` of its resource" } else { "`vmcp status`" };
     Err(refused(format!(
-        "the change is written, but not in force after {} seconds; `vmcp status` and the log say why",
+        "the change is written, but not in force after {} seconds; {look} and the log say why",
         IN_FORCE_WITHIN.as_secs()
     )))
 }

@@ -84,7 +84,9 @@ pub(super) async fn run(
     };
     let questions = draft.questions.clone();
     let registered = RegisteredServer { draft, origin: sanitize::text(&origin) };
-    let server = NewServer { name, place, enabled: true, registered: Some(Box::new(registered)) };
+    let registered = Some(Box::new(registered));
+    let server = NewServer { name, place, enabled: true, image: None, registered };
+    registrar.check(&server).map_err(refused)?;
     let source = ServerSource::from(&server.place);
     let lines = permission::lines_of(&server);
     permission::obtain(context, OptimTool::InstallServer, &source, lines).await?;

@@ -12,7 +12,7 @@ use vmcp_wire::methods;
 
 use super::answer::refused;
 use crate::call::{self, ask_client};
-use crate::caller::CallContext;
+use crate::caller::{CallContext, secret_arguments};
 use crate::own_tools::own_answer::Refusal;
 
 /// Longest question to the user, in characters; a server that needs a longer one is refused.
@@ -84,7 +84,8 @@ pub(super) async fn obtain(
             if question.chars().count() > MAX_QUESTION_CHARS {
                 return Err(refused(format!(
                     "the server has more than {MAX_QUESTION_CHARS} characters of arguments and values, which \
-                     cannot be shown to the user; add it with `vmcp add`"
+                     cannot be shown to the user; use `vmcp add`, `remove`, `enable` or `disable` on the \
+                     command line"
                 )));
             }
             call::ask_user(context, tool.dotted(), &question).await.map_err(refused)
@@ -117,7 +118,10 @@ pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
     };
     let place = match &server.place {
         ServerPlace::Program { words, env } => {
-            let program = "vmcp starts this program with the rights of its user:".to_owned();
+            let program = match &server.image {
+                Some(image) => format!("a pod of its own runs this program, from the image {image}:"),
+                None => "vmcp starts this program with the rights of its user:".to_owned(),
+            };
             let words = words.iter().map(|word| text::quoted(word));
             std::iter::once(program).chain(words).chain(values("env", env)).collect::<Vec<_>>()
         }
@@ -130,15 +134,44 @@ pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
     lines
 }
 
-/// Describes a configured server by its program or host: the rest may hold secrets of its administrator.
-pub(super) fn lines_of_known(server: &Backend) -> Vec<String> {
-    let place = match &server.transport {
-        Transport::Stdio { command, .. } => format!("program: {command}"),
-        Transport::Http { url, .. } | Transport::Sse { url, .. } | Transport::WebSocket { url, .. } => {
-            format!("host: {}", url.host_str().unwrap_or_default())
+/// Describes a server that its registrar knows by its program or host.
+pub(super) fn lines_of_place(name: &str, place: &ServerPlace) -> Vec<String> {
+    let place = match place {
+        ServerPlace::Program { words, .. } => {
+            format!("program: {}", words.first().map(String::as_str).unwrap_or_default())
         }
+        ServerPlace::Remote { url, .. } => format!("host: {}", url.host_str().unwrap_or_default()),
     };
-    vec![format!("server: {}", server.name), place]
+    vec![format!("server: {name}"), place]
+}
+
+/// Describes a configured server: every word of its program, or its address, without secrets. Of variables
+/// and headers only the names are shown, because the values are its administrator's.
+pub(super) fn lines_of_known(server: &Backend) -> Vec<String> {
+    let mut lines = vec![format!("server: {}", server.name)];
+    let shown = |text: &str| vmcp_config::without_secrets(&server.known_secrets.mask(text));
+    let names =
+        |field: &str, names: Vec<&str>| (!names.is_empty()).then(|| format!("{field}: {}", names.join(", ")));
+    match &server.transport {
+        Transport::Stdio { command, args, env, cwd, .. } => {
+            lines.push("vmcp starts this program with the rights of its user:".to_owned());
+            let mut before = "";
+            for word in std::iter::once(command).chain(args) {
+                let is_secret = secret_arguments::is_secret_argument(before, word);
+                lines.push(if is_secret { MASK.to_owned() } else { text::quoted(&shown(word)) });
+                before = word;
+            }
+            lines.extend(cwd.as_ref().map(|cwd| format!("in the directory: {}", cwd.display())));
+            lines.extend(names("with the variables", env.keys().map(String::as_str).collect()));
+        }
+        Transport::Http { url, headers }
+        | Transport::Sse { url, headers }
+        | Transport::WebSocket { url, headers } => {
+            lines.push(format!("vmcp connects to this address: {}", shown(url.as_str())));
+            lines.extend(names("with the headers", headers.keys().map(String::as_str).collect()));
+        }
+    }
+    lines
 }
 
 #[cfg(test)]

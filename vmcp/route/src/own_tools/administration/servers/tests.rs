@@ -19,6 +19,7 @@ use crate::testing::{KEYWORDS, Scripted, SeenCalls, call_with, config, engine_wi
 const TOOLS: &str = "find_tool, call_tool, list_mcp_servers, add_mcp_server, remove_mcp_server, enable_mcp_server, \
                      disable_mcp_server, search_registry, install_server";
 
+mod in_pods;
 mod registry;
 
 /// A registrar that keeps the configuration in memory and applies each change at once.
@@ -253,6 +254,31 @@ async fn the_question_shows_every_word_and_hides_the_secrets() {
     assert!(!added.to_string().contains("hunter2"));
     let records = setup.calls.take();
     assert!(!format!("{records:?}").contains("hunter2"), "{records:?}");
+}
+
+#[tokio::test]
+async fn the_question_about_a_configured_server_shows_what_would_run_and_none_of_its_secrets() {
+    let jira = server("get_issue").await;
+    let setup = setup(&jira.url, "").await;
+    let text = "\
+        - name: files\n  command: [npx, -y, '@acme/files', /etc, --api-key, hunter2]\n  env: { TOKEN: hunter3 }\n  \
+        cwd: /srv\n  enabled: false\n\
+        - name: api\n  url: https://mcp.example.com/v1/mcp?key=hunter4\n  headers: { X-Team: hunter5 }\n  enabled: false\n";
+    let text = format!("{}{text}", setup.registrar.text.lock());
+    setup.registrar.text.lock().clone_from(&text);
+    setup.engine.apply(config(&text)).await;
+    for (tool, action) in [("optim.enable_mcp_server", "decline"), ("optim.disable_mcp_server", "cancel")] {
+        let (_, asked) = setup.ask(action, tool, json!({"name": "files"})).await;
+        let words = "\"npx\"\n\"-y\"\n\"@acme/files\"\n\"/etc\"\n\"--api-key\"\n***\n";
+        assert!(asked[0].contains(words), "{}", asked[0]);
+        assert!(asked[0].ends_with("in the directory: /srv\nwith the variables: TOKEN"), "{}", asked[0]);
+        let (_, of_api) = setup.ask(action, tool, json!({"name": "api"})).await;
+        assert!(of_api[0].contains("https://mcp.example.com/v1/mcp?"), "{}", of_api[0]);
+        assert!(of_api[0].to_lowercase().contains("x-team"), "{}", of_api[0]);
+        for question in asked.iter().chain(&of_api) {
+            assert!(!question.contains("hunter"), "{question}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -19,21 +19,29 @@ use crate::own_tools::arguments::own_arguments::OwnArguments;
 const MAX_CODE_CHARS: usize = 100_000;
 /// Largest `context` or `data`, in bytes of JSON; a larger one is refused.
 const MAX_CONTEXT_BYTES: usize = 1 << 20;
+/// Longest `task`, in characters; a longer one is refused.
+const MAX_TASK_CHARS: usize = 4_000;
 /// The language that scripts are written in.
 pub(super) const LANGUAGE: &str = "python";
 
 /// Parsed arguments.
 #[derive(Debug)]
 pub(super) struct CodeArguments {
-    /// The script.
+    /// The script; of a `task` the one that a language model has written, empty until then.
     pub(super) code: String,
+    /// Words of which a language model makes the script.
+    pub(super) task: Option<String>,
     /// A value for the script, also in the answer.
     pub(super) context: Option<Value>,
+    /// `context` with the values of the references that it has; `None`: it has none.
+    pub(super) context_with_values: Option<Value>,
     /// Values of names in a script of ToolHive; empty for others.
     pub(super) data: Map<String, Value>,
     /// Time limit of the script.
     pub(super) timeout: Duration,
     pub(super) dialect: Dialect,
+    /// For the answer: the reason for which a worker ran the script in place of a Job.
+    pub(super) start_failure: Option<String>,
 }
 
 impl CodeArguments {
@@ -56,9 +64,29 @@ impl CodeArguments {
                 ));
             }
             let dialect = Dialect::ToolHive;
-            Ok(CodeArguments { code, context: None, data, timeout: limits.timeout, dialect })
+            let timeout = limits.timeout;
+            Ok(CodeArguments {
+                code,
+                task: None,
+                context: None,
+                context_with_values: None,
+                data,
+                timeout,
+                dialect,
+                start_failure: None,
+            })
         };
         read().map_err(|error| tool_result::error(&error.to_string()))
+    }
+
+    /// Returns the value for the script.
+    pub(super) fn script_context(&self) -> Option<&Value> {
+        self.context_with_values.as_ref().or(self.context.as_ref())
+    }
+
+    /// Returns the script if a language model has written it.
+    pub(super) fn written(&self) -> Option<&str> {
+        self.task.is_some().then_some(self.code.as_str())
     }
 
     /// Reads and checks the arguments of execute_code; fails with a result that a model reads.
@@ -76,11 +104,29 @@ impl CodeArguments {
             return Err(tool_result::failure(&to_raw_value(&error).unwrap_or_default()));
         }
         let read = || -> Result<CodeArguments, InputError> {
-            let code = arguments.required(&["code"], MAX_CODE_CHARS)?;
+            let task = arguments.text(&["task"], MAX_TASK_CHARS)?;
+            let code = match &task {
+                None => arguments.required(&["code"], MAX_CODE_CHARS)?,
+                Some(_) if arguments.has("code") => {
+                    let expected =
+                        "absent if there is `code`: a task is words of which a language model makes a script";
+                    return Err(InputError::invalid("task", expected));
+                }
+                Some(_) => String::new(),
+            };
             let context: Option<Value> = arguments.read("context", "a JSON value")?;
             check_size("context", &context)?;
             let (timeout, dialect) = (timeout(&arguments, limits)?, Dialect::Python);
-            Ok(CodeArguments { code, context, data: Map::new(), timeout, dialect })
+            Ok(CodeArguments {
+                code,
+                task,
+                context,
+                context_with_values: None,
+                data: Map::new(),
+                timeout,
+                dialect,
+                start_failure: None,
+            })
         };
         read().map_err(mistake)
     }

@@ -1,6 +1,7 @@
 //! [`Host`]: calls that a script makes, within the caller's view.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use crate::call::hidden;
 use crate::caller::Consent;
 use crate::caller::{CallContext, Caller};
 use crate::own_tools::arguments::dialect::Dialect;
+use crate::own_tools::fallback::is_safe;
 use crate::own_tools::find_tool::signatures::signature;
 use crate::own_tools::find_tool::{SearchRequest, search};
 use vmcp_engine::engine::{Snapshot, View};
@@ -38,6 +40,8 @@ pub(super) struct Host<'a> {
     /// True if the client can be asked.
     can_ask: bool,
     user_time: UserTime,
+    /// Calls on their way or made, of tools that may change something.
+    changes: AtomicUsize,
 }
 
 impl<'a> Host<'a> {
@@ -55,7 +59,13 @@ impl<'a> Host<'a> {
             takes_arriving: false,
             ..caller.clone()
         };
-        Host { context, dialect, caller, can_ask, user_time }
+        Host { context, dialect, caller, can_ask, user_time, changes: AtomicUsize::new(0) }
+    }
+
+    /// True if a call of the script may have changed something: its tool is not declared to read only, and
+    /// the call was sent.
+    pub(super) fn may_have_changed(&self) -> bool {
+        self.changes.load(Ordering::Relaxed) > 0
     }
 
     /// Returns the newest snapshot, and the caller's view of it: a script may run for long.
@@ -83,7 +93,16 @@ impl<'a> Host<'a> {
             HostCall::Tool { server, tool, arguments } => match find(&view, server.as_deref(), &tool) {
                 Ok(found) => {
                     let call = AskingCall::new(found, arguments);
-                    if let Some(called) = inner_call::call(context, found, call, self.inner_caller()).await {
+                    let may_change = !is_safe(found);
+                    if may_change {
+                        // Counted before: a call that is dropped on its way stays counted.
+                        self.changes.fetch_add(1, Ordering::Relaxed);
+                    }
+                    let called = inner_call::call(context, found, call, self.inner_caller()).await;
+                    if may_change && !was_sent(called.as_ref()) {
+                        self.changes.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    if let Some(called) = called {
                         return called;
                     }
                     hidden::hold(context, begun).await;
@@ -163,6 +182,14 @@ impl ToolHost for Host<'_> {
     fn user_time(&self) -> Duration {
         self.user_time.total()
     }
+}
+
+/// True unless a call ended before it reached its server.
+fn was_sent(called: Option<&Called<AskingCall>>) -> bool {
+    let ended_here = |called: &Called<AskingCall>| {
+        matches!(called, Called::Ended(CallEnd::Raised { kind: Raised::Arguments | Raised::Unknown, .. }))
+    };
+    called.is_some_and(|called| !ended_here(called))
 }
 
 /// Finds the one tool that a script means, within the caller's view.
@@ -248,19 +275,30 @@ fn of_server<'a>(view: &'a View, server: &str, name: &str) -> Vec<&'a Arc<Catalo
     view.tools().filter(|tool| is_named(tool, server, name)).collect()
 }
 
-/// Searches as find_tool does; each tool with its signature, best first.
-async fn found(context: CallContext<'_>, dialect: Dialect, query: &str, limit: Option<usize>) -> Value {
-    let query: String = query.chars().take(MAX_QUERY_CHARS).collect();
+/// Returns at most `limit` tools that fit a task, as find_tool does, best first.
+pub(super) async fn fitting<'a>(
+    context: CallContext<'a>,
+    task: &str,
+    limit: usize,
+) -> Vec<&'a Arc<CatalogTool>> {
+    let query: String = task.chars().take(MAX_QUERY_CHARS).collect();
     let request = SearchRequest {
         description: &query,
         keywords: "",
-        limit: Some(limit.unwrap_or(DEFAULT_FOUND).clamp(1, MAX_FOUND)),
+        limit: Some(limit),
         visible: Some(context.view.visible()),
         explain: false,
     };
     let searcher = context.engine.searcher(context.snapshot, context.caller.principal.key());
     let found = search(&searcher, request).await;
-    let tools = found.ranking.hits.iter().filter_map(|hit| context.view.document(hit.document));
+    let view = context.view;
+    found.ranking.hits.iter().filter_map(|hit| view.document(hit.document)).collect()
+}
+
+/// Searches as find_tool does; each tool with its signature, best first.
+async fn found(context: CallContext<'_>, dialect: Dialect, query: &str, limit: Option<usize>) -> Value {
+    let limit = limit.unwrap_or(DEFAULT_FOUND).clamp(1, MAX_FOUND);
+    let tools = fitting(context, query, limit).await.into_iter();
     let entry = |tool: &Arc<CatalogTool>| {
         json!({
             "server": &*tool.backend, "tool": tool.own_name, "name": tool.name, "signature": signature(context, tool, dialect),

@@ -18,12 +18,16 @@ pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
     let (output, pictures) = (ran.finished.output, ran.finished.pictures);
     let (mut answer, is_error) = match ran.finished.end {
         Ok(value) => (succeeded(value, &output), false),
-        // Callers know this shape; nothing is added to it. Pictures stand behind it.
+        // Callers know this shape; nothing is added to it but a script that they have not seen. Pictures
+        // stand behind it.
         Err(failure) if failure.error_type == "TimeoutError" && failure.line.is_none() => {
             let timeout = arguments.timeout.as_secs_f64();
-            let answer = json!({
+            let mut answer = json!({
                 "success": false, "error": failure.error, "error_type": failure.error_type, "timeout": timeout,
             });
+            if let Some(answer) = answer.as_object_mut() {
+                show_origin(answer, arguments);
+            }
             return tool_result::illustrated(&raw(&answer), &pictures, true);
         }
         Err(failure) => (failed(failure, &output), true),
@@ -37,7 +41,20 @@ pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
     if !pictures.is_empty() {
         answer.insert("pictures".to_owned(), json!(pictures.len()));
     }
+    show_origin(&mut answer, arguments);
     tool_result::illustrated(&raw(&Value::Object(answer)), &pictures, is_error)
+}
+
+/// Adds the script that a language model has written, and the reason for which another engine ran it.
+fn show_origin(answer: &mut Map<String, Value>, arguments: &CodeArguments) {
+    if let Some(code) = arguments.written() {
+        answer.insert("engine".to_owned(), json!("llm"));
+        answer.insert("code".to_owned(), json!(code));
+    }
+    if let Some(why) = &arguments.start_failure {
+        let warning = format!("a worker ran the script, in its subset of Python, since no Job did: {why}");
+        answer.insert("warning".to_owned(), json!(warning));
+    }
 }
 
 /// A result that says `isError` also if it is none.

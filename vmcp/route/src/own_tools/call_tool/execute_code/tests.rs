@@ -148,10 +148,13 @@ fn the_context_is_in_the_answer_if_the_call_has_one() {
     for context in [Some(json!({ "who": "Ada" })), None] {
         let arguments = CodeArguments {
             code: "1".to_owned(),
+            task: None,
             context: context.clone(),
+            context_with_values: None,
             data: Map::new(),
             timeout: Duration::from_secs(1),
             dialect: Dialect::Python,
+            start_failure: None,
         };
         let finished = Finished { end: Ok(json!(1)), output: String::new(), pictures: Vec::new() };
         let result = report::result(Ran { finished, calls: 0, took: Duration::ZERO }, &arguments);
@@ -172,6 +175,8 @@ async fn find_tool_answers_with_signatures() {
     assert_eq!(tool.get("parameters"), None);
 }
 
+mod jobs;
 mod observed_shapes;
 mod questions;
+mod tasks;
 mod tool_script;

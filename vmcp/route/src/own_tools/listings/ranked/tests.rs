@@ -78,6 +78,41 @@ async fn a_model_chooses_among_the_first_hits_or_among_all() {
 }
 
 #[tokio::test]
+async fn recommendations_follow_the_settings_of_the_file() {
+    let model = FakeModel::start(Some(r#"[{"tool": "s_page7"}]"#)).await;
+    let tools: Vec<_> = (0..30).map(|number| format!("page{number}")).collect();
+    let tools: Vec<_> = tools.iter().map(|name| (name.as_str(), "Reads a page.", json!({}))).collect();
+    let server = Scripted::start(&tools).await;
+    let with = async |settings: &str| {
+        let more = format!(
+            "optimizer: {{ tools: [recommend_tools, call_tool], embeddings: {{ provider: none }}, \
+             llm: {{ endpoint: '{}', model: small }}, recommendTools: {{ {settings} }} }}\n",
+            model.url
+        );
+        let engine = engine(&backends(&[("s", &server.url)], &more)).await;
+        call(&engine, "s_page7", json!({})).await.unwrap();
+        engine.tool_metrics().flush().await;
+        engine
+    };
+    let engine = with("searchMode: llm").await;
+    let recommended = recommend(&engine, None).await;
+    assert_eq!((&recommended["mode_used"], model.offered()), (&json!("llm"), vec![30]));
+    assert_eq!(recommended["tools"][0]["metrics"]["call_count"], 1, "{recommended}");
+    assert_eq!(recommended["tools"][1]["metrics"], Value::Null, "{recommended}");
+    assert!(model.prompts()[0].contains("1 calls succeeded"));
+    assert_eq!(recommend(&engine, Some("semantic")).await["mode_used"], "keyword", "a call may choose");
+
+    let engine = with("searchMode: semantic, includeMetrics: false").await;
+    let recommended = recommend(&engine, None).await;
+    assert_eq!(recommended["mode_used"], "keyword");
+    assert_eq!(model.offered().len(), 1, "the model is not asked");
+    let recommended = recommend(&engine, Some("llm")).await;
+    assert_eq!(recommended["tools"][0]["tool"], "s_page7");
+    assert_eq!(recommended["tools"][0]["metrics"], Value::Null, "{recommended}");
+    assert!(!model.prompts()[1].contains("calls succeeded"));
+}
+
+#[tokio::test]
 async fn the_model_reads_an_identitys_own_success_rates() {
     let model = FakeModel::start(Some("[]")).await;
     let (_server, engine) = with_tools(5, Some(&model)).await;

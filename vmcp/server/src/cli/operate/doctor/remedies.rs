@@ -2,6 +2,8 @@
 
 use vmcp_config::Transport;
 
+use super::needed_programs;
+
 /// Fragments of an error message, and the remedy for it; the first entry that matches counts. Causes that
 /// vmcp names itself come before words that a server may use for anything.
 const REMEDIES: [(&[&str], &str); 33] = [
@@ -136,6 +138,11 @@ pub(in crate::cli) fn for_error(backend: &str, error: &str) -> Option<String> {
         let options: Vec<_> = scopes.split(' ').map(|scope| format!("--scope {scope}")).collect();
         return Some(format!("sign in for that scope too: `vmcp login {backend} {}`", options.join(" ")));
     }
+    if let Some(installation) = missing_program(error).and_then(needed_programs::installation) {
+        return Some(format!(
+            "{installation}; if it is installed, give its full path, for the PATH of vmcp lacks it"
+        ));
+    }
     let is_silent = error.contains("connection timeout");
     let known = REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy);
     let remedy = match known {
@@ -152,6 +159,12 @@ fn lacks_value(error: &str) -> bool {
     ["environment variable `", "there is no secret `", "there is no file `"]
         .iter()
         .any(|sign| error.contains(sign))
+}
+
+/// Returns the program that could not be started because its file is missing.
+fn missing_program(error: &str) -> Option<&str> {
+    let (program, reason) = error.split_once("cannot start `")?.1.split_once('`')?;
+    reason.contains("No such file").then_some(program)
 }
 
 fn secret_name(error: &str) -> Option<&str> {
@@ -190,6 +203,10 @@ mod tests {
     fn errors_as_backends_have_them_lead_to_their_remedy() {
         for (error, expected) in [
             ("cannot connect: cannot start `x`: No such file or directory (os error 2)", "installed"),
+            (
+                "cannot connect: cannot start `uvx`: No such file or directory (os error 2)",
+                "https://astral.sh/uv/install.sh",
+            ),
             ("cannot connect: cannot start `x`: its working directory /a does not exist", "`cwd`"),
             ("cannot connect: cannot start `x`: Permission denied (os error 13)", "executable"),
             ("the environment variable `A_KEY` is not set; set it", "`.env`"),

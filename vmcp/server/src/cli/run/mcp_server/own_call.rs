@@ -21,7 +21,7 @@ pub(super) async fn run(
         let arguments = request.params().get("arguments").and_then(|text| serde_json::from_str(text).ok());
         init_project(arguments.unwrap_or(Value::Null)).await
     } else {
-        server.commands.run(name).await
+        server.run_command(name).await
     };
     let result = JsonRope::from(own_tools::result(&report, is_modern));
     (request.id().get().into(), rpc::response(request.id(), result))

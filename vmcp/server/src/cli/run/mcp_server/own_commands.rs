@@ -15,14 +15,15 @@ use crate::cli::running_server::serve_options::ServeOptions;
 /// Variables that would lead a command to another server.
 const OTHER_SERVERS: [&str; 2] = ["VMCP_URL", "VMCP_ADMIN_URL"];
 
-/// Commands of this program for one configuration file.
+/// Commands of this program for one server.
 #[derive(Debug, Clone)]
 pub(super) struct OwnCommands {
     program: PathBuf,
     /// Options of all commands.
     global: Vec<OsString>,
-    /// Time without a client after which a server that is started here ends.
-    end_after_idle: Duration,
+    /// Time without a client after which a server that is started here ends; `None` for one of a cluster,
+    /// which takes no options of a process.
+    end_after_idle: Option<Duration>,
 }
 
 impl OwnCommands {
@@ -35,12 +36,24 @@ impl OwnCommands {
     ) -> OwnCommands {
         // Without the first word, the arguments of `serve` are options of every command.
         let options = ServeOptions { listen: None, admin_listen: None, end_after_idle: None, ..options };
-        OwnCommands { program, global: options.arguments(config).split_off(1), end_after_idle }
+        let global = options.arguments(config).split_off(1);
+        OwnCommands { program, global, end_after_idle: Some(end_after_idle) }
+    }
+
+    /// Prepares the commands for a VirtualMCPServer, which `options` name.
+    pub(super) fn of_cluster(program: PathBuf, options: Vec<OsString>) -> OwnCommands {
+        OwnCommands { program, global: options, end_after_idle: None }
     }
 
     /// Runs a command, and returns its report.
     pub(super) async fn run(&self, name: &str) -> Value {
         self.run_with(name, &[]).await
+    }
+
+    /// Starts the server for a new client, unless it is stopped on purpose while the command waits for
+    /// another one, and returns the report.
+    pub(super) async fn start_for_new_client(&self) -> Value {
+        self.run_with("start", &["--unless-stopped-meanwhile"]).await
     }
 
     /// Starts the server unless it was stopped on purpose, and returns the report.
@@ -51,10 +64,10 @@ impl OwnCommands {
     async fn run_with(&self, name: &str, options: &[&str]) -> Value {
         let mut command = Command::new(&self.program);
         command.arg(name).args(options).args(["--output", "json"]).args(&self.global).stdin(Stdio::null());
-        if matches!(name, "start" | "restart") {
-            command.args(["--end-after-idle", &format!("{}ms", self.end_after_idle.as_millis())]);
+        if let Some(time) = self.end_after_idle.filter(|_| matches!(name, "start" | "restart")) {
+            command.args(["--end-after-idle", &format!("{}ms", time.as_millis())]);
         }
-        if name == "start" {
+        if name == "start" && self.end_after_idle.is_some() {
             command.arg("--any-port");
         }
         for variable in OTHER_SERVERS {

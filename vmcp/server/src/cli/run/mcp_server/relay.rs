@@ -12,8 +12,8 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::mpsc::{self, OwnedPermit};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::timeout;
-use vmcp_edge::transport::line_reader::{Line, LineReader};
 use vmcp_json::json_rope::JsonRope;
+use vmcp_lines::{Line, LineReader};
 use vmcp_wire::headers::{RequestEra, classify_stdio};
 use vmcp_wire::owned::{OwnedMessage, OwnedNotification, OwnedRequest};
 use vmcp_wire::rpc::RpcError;
@@ -25,7 +25,6 @@ use super::server_link::{MAX_LINE, ServerLink, write_lines};
 use super::shared_server::SharedServer;
 use super::unanswered::Unanswered;
 use super::{own_call, own_tools};
-use crate::cli::running_server::start_lock;
 
 /// Lines that wait for a client that does not read.
 const CLIENT_QUEUE: usize = 256;
@@ -255,7 +254,7 @@ impl Relay {
         let is_replaced = !ends_early || !self.ended_early;
         self.ended_early = ends_early;
         drop(link);
-        if !is_open || start_lock::is_marked_stopped(&self.server.config) {
+        if !is_open || self.server.is_stopped() {
             self.answer_all(NOT_RUNNING).await;
         } else if is_replaced && let Err(reason) = self.link_or_start().await {
             self.answer_all(&reason).await;

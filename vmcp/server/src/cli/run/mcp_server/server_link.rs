@@ -11,7 +11,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_edge::transport::line_reader::{Line, LineReader};
+use vmcp_lines::{Line, LineReader};
 
 use crate::cli::running_server::RunningServer;
 use crate::cli::running_server::client_socket::{self, Hello, MAX_GREETING, Welcome};
@@ -31,7 +31,7 @@ pub(super) struct ServerLink {
     pub(super) from_server: mpsc::Receiver<Bytes>,
     /// Begin of the connection.
     pub(super) since: Instant,
-    _tasks: [AbortOnDropHandle<()>; 2],
+    _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
 impl ServerLink {
@@ -57,7 +57,15 @@ impl ServerLink {
         let (to_server, outgoing) = mpsc::channel(QUEUE);
         let (incoming, from_server) = mpsc::channel(QUEUE);
         let tasks = [tokio::spawn(write_lines(output, outgoing)), tokio::spawn(read_lines(input, incoming))];
-        let tasks = tasks.map(AbortOnDropHandle::new);
+        ServerLink::new(to_server, from_server, tasks.map(AbortOnDropHandle::new).into())
+    }
+
+    /// Makes a link of two queues; its end ends the tasks that carry them.
+    pub(super) fn new(
+        to_server: mpsc::Sender<Bytes>,
+        from_server: mpsc::Receiver<Bytes>,
+        tasks: Vec<AbortOnDropHandle<()>>,
+    ) -> ServerLink {
         ServerLink { to_server: Some(to_server), from_server, since: Instant::now(), _tasks: tasks }
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use vmcp_config::Secret;
 
-use super::kubectl::Kubectl;
+use crate::cli::kubernetes::kubectl::Kubectl;
 
 /// The cluster that a command changes.
 #[derive(Debug, Args)]

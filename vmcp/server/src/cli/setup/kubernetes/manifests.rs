@@ -10,14 +10,11 @@ use serde_json::{Map, Value, json};
 use vmcp_config::Secret;
 
 use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::kubernetes::{GROUP, MANAGER, names};
 use crate::cli::setup::server_arguments::Description;
 
-/// API group of the resources.
-pub(super) const GROUP: &str = "toolhive.stacklok.com";
 /// API version of the resources.
 const VERSION: &str = "v1alpha1";
-/// Field manager of applied objects, and value of the label `app.kubernetes.io/managed-by`.
-pub(super) const MANAGER: &str = "vmcp";
 /// Text in place of a secret or unknown value.
 const HIDDEN: &str = "…";
 
@@ -68,7 +65,7 @@ impl Manifests {
         image: Option<String>,
         server: Description,
     ) -> Result<Self, CommandFailure> {
-        check_name(name)?;
+        names::check("resource", name)?;
         let kind = match &server {
             Description::Remote { .. } => Kind::Entry,
             Description::Program { .. } => Kind::Server,
@@ -121,6 +118,25 @@ impl Manifests {
         self.secret_with(owner, |value| BASE64_STANDARD.encode(value.expose()))
     }
 
+    /// Names another transport of a remote server than streamable HTTP.
+    #[must_use]
+    pub(super) fn with_transport(mut self, transport: &str) -> Self {
+        if let Some(spec) = self.resource.get_mut("spec") {
+            merge(spec, json!({ "transport": transport }));
+        }
+        self
+    }
+
+    /// Returns both as YAML, each a document, with the values. Without an owner, which is not there yet, the
+    /// Secret outlives the resource.
+    pub(super) fn documents(&self) -> Result<Vec<String>, CommandFailure> {
+        let mut documents = vec![serde_saphyr::to_string(&self.resource)?];
+        if self.has_values() {
+            documents.push(serde_saphyr::to_string(&self.secret(None))?);
+        }
+        Ok(documents)
+    }
+
     /// Returns both as YAML, without the values.
     pub(super) fn shown(&self) -> Result<String, CommandFailure> {
         let resource = serde_saphyr::to_string(&self.resource)?;
@@ -150,17 +166,6 @@ impl Manifests {
         }
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data })
     }
-}
-
-/// Refuses a name that no object can have, or that could be read as an option.
-pub(super) fn check_name(name: &str) -> Result<(), CommandFailure> {
-    let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let fits = name.starts_with(ends) && name.ends_with(ends) && name.len() <= 63;
-    if fits && name.chars().all(|c| ends(c) || c == '-') {
-        return Ok(());
-    }
-    Err(usage(format!("`{name}` cannot be the name of a resource"))
-        .remedy("use lower-case letters, digits and `-`, at most 63"))
 }
 
 /// Returns the name of the Secret. Kinds have different ones: an MCPServer and an MCPServerEntry may have the
@@ -226,13 +231,18 @@ fn program(
     Ok((spec, values))
 }
 
+/// Returns an image in which a program is, by the program's name.
+pub(super) fn image_of(program: &str) -> Option<&'static str> {
+    match program {
+        "npx" | "node" | "npm" => Some("docker.io/library/node:22-alpine"),
+        "uvx" | "uv" | "python" | "python3" => Some("ghcr.io/astral-sh/uv:python3.13-alpine"),
+        _ => None,
+    }
+}
+
 /// Returns the remedy for a missing image, with one in which the program is.
 fn image_for(command: &[String]) -> String {
-    let example = match command.first().map(String::as_str) {
-        Some("npx" | "node" | "npm") => "docker.io/library/node:22-alpine",
-        Some("uvx" | "uv" | "python" | "python3") => "ghcr.io/astral-sh/uv:python3.13-alpine",
-        _ => "ghcr.io/TEAM/SERVER:TAG",
-    };
+    let example = command.first().and_then(|program| image_of(program)).unwrap_or("ghcr.io/TEAM/SERVER:TAG");
     format!("name it: --image {example}")
 }
 

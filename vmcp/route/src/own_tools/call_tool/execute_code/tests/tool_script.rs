@@ -20,10 +20,13 @@ fn ran(end: Result<Value, vmcp_script::protocol::Failure>, output: &str) -> Ran 
 fn arguments() -> CodeArguments {
     CodeArguments {
         code: "return 1".to_owned(),
+        task: None,
         context: None,
+        context_with_values: None,
         data: Map::new(),
         timeout: Duration::from_secs(1),
         dialect: Dialect::ToolHive,
+        start_failure: None,
     }
 }
 

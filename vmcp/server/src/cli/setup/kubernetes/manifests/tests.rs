@@ -98,7 +98,7 @@ fn what_kubernetes_would_refuse_or_misread_is_refused_before() {
         assert!(!format!("{refused:?}").contains(VALUE), "{refused:?}");
     }
     for name in ["--all", "a_b", "A", "-", "a-", "a.b", "a/b", ""] {
-        assert!(check_name(name).is_err(), "{name}");
+        assert!(names::check("resource", name).is_err(), "{name}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Complaints of `kubectl`, each with its remedy.
 
+use std::io::{self, ErrorKind};
+
 use crate::cli::console::failure::{CommandFailure, Exit};
 
 /// Longest part of a complaint that is shown, in characters.
@@ -41,10 +43,13 @@ const NO_CONTEXT: &str =
     "choose a cluster: `kubectl config get-contexts` lists those you have, --context takes one";
 const NO_ANSWER: &str = "`kubectl cluster-info` shows whether the cluster answers";
 
-/// Returns the failure on a machine without `kubectl`.
-pub(super) fn no_kubectl() -> CommandFailure {
-    CommandFailure::new("there is no kubectl on the PATH")
-        .remedy("install it: https://kubernetes.io/docs/tasks/tools/")
+/// Returns the failure of a `kubectl` that could not be started, such as on a machine without one.
+pub(super) fn not_run(error: &io::Error) -> CommandFailure {
+    match error.kind() {
+        ErrorKind::NotFound => CommandFailure::new("there is no kubectl on the PATH")
+            .remedy("install it: https://kubernetes.io/docs/tasks/tools/"),
+        _ => CommandFailure::new(format!("kubectl: {error}")),
+    }
 }
 
 /// Returns the failure for the words of `kubectl` on its standard error.
@@ -54,9 +59,27 @@ pub(super) fn explain(words: &str) -> CommandFailure {
     let failure = CommandFailure::new(format!("kubectl: {shown}"));
     match remedy_for(words) {
         Some(NO_ANSWER) => failure.remedy(NO_ANSWER).exit(Exit::Unreachable),
+        Some(NO_RIGHTS) => failure.remedy(missing_right(words).unwrap_or_else(|| NO_RIGHTS.to_owned())),
         Some(remedy) => failure.remedy(remedy),
         None => failure,
     }
+}
+
+/// Returns the remedy for a missing right that the API server names: `User "eve" cannot patch resource
+/// "virtualmcpservers" in API group "toolhive.stacklok.com" …`.
+fn missing_right(words: &str) -> Option<String> {
+    let (_, rest) = words.split_once("\" cannot ")?;
+    let (verb, rest) = rest.split_once(" resource \"")?;
+    let (resource, rest) = rest.split_once('"')?;
+    let group = rest.split_once("API group \"").and_then(|(_, rest)| rest.split_once('"'));
+    let group = group.map(|(group, _)| group).filter(|group| !group.is_empty());
+    let (kind, part) = resource.split_once('/').map_or((resource, None), |(kind, part)| (kind, Some(part)));
+    let kind = group.map_or_else(|| kind.to_owned(), |group| format!("{kind}.{group}"));
+    let part = part.map(|part| format!(" --subresource={part}")).unwrap_or_default();
+    Some(format!(
+        "ask who administers the cluster for the right to {verb} {resource} in that namespace; `kubectl auth can-i \
+         {verb} {kind}{part}` must say yes"
+    ))
 }
 
 fn remedy_for(words: &str) -> Option<&'static str> {
@@ -107,6 +130,20 @@ mod tests {
             remedy_for("The MCPServer \"optim\" is invalid: <nil>: the names optim and composite are"),
             None
         );
+    }
+
+    #[test]
+    fn a_missing_right_is_named_with_its_verb_and_resource() {
+        let patch = "Error from server (Forbidden): virtualmcpservers.toolhive.stacklok.com \"x\" is forbidden: User \
+                     \"eve\" cannot patch resource \"virtualmcpservers\" in API group \"toolhive.stacklok.com\" in the \
+                     namespace \"team\"";
+        let remedy = explain(patch).remedy_text().unwrap().to_owned();
+        assert!(remedy.contains("the right to patch virtualmcpservers in"), "{remedy}");
+        assert!(remedy.contains("can-i patch virtualmcpservers.toolhive.stacklok.com`"), "{remedy}");
+        let forward = "error: error upgrading connection: pods \"x-1\" is forbidden: User \"eve\" cannot create resource \
+                       \"pods/portforward\" in API group \"\" in the namespace \"team\"";
+        let remedy = explain(forward).remedy_text().unwrap().to_owned();
+        assert!(remedy.contains("can-i create pods --subresource=portforward`"), "{remedy}");
     }
 
     #[test]

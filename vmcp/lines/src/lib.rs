@@ -1,4 +1,5 @@
-//! [`LineReader`]: lines of bounded length. A longer line is skipped, and the next one is read as usual.
+//! [`LineReader`]: lines of bounded length, from any stream. A longer line is skipped, and the next one is
+//! read as usual.
 
 use std::io;
 

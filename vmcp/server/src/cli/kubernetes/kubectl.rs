@@ -7,23 +7,24 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use vmcp_config::{MASK, Secret};
 
-use super::manifests::MANAGER;
-use super::refusal;
+use super::{MANAGER, refusal};
 use crate::cli::console::failure::CommandFailure;
 
 /// Time limit of each request to the API server; `kubectl` has none by itself.
 const REQUEST_TIMEOUT: &str = "--request-timeout=30s";
 
 /// A cluster, as `kubectl` sees it.
-pub(super) struct Kubectl<'a> {
-    /// Options of every call.
+#[derive(Debug, Clone)]
+pub(in crate::cli) struct Kubectl<'a> {
+    /// Options that choose the cluster.
     options: Vec<String>,
     /// Values that are masked in its words.
     secrets: Vec<&'a Secret>,
 }
 
 impl<'a> Kubectl<'a> {
-    pub(super) fn new(
+    /// Chooses a cluster; `secrets` are masked in the output.
+    pub(in crate::cli) fn new(
         context: Option<&str>,
         namespace: Option<&str>,
         secrets: impl Iterator<Item = &'a Secret>,
@@ -31,27 +32,35 @@ impl<'a> Kubectl<'a> {
         let option = |name: &str, value: &str| format!("--{name}={value}");
         let context = context.map(|context| option("context", context));
         let namespace = namespace.map(|namespace| option("namespace", namespace));
-        let options = [REQUEST_TIMEOUT.to_owned()].into_iter().chain(context).chain(namespace).collect();
-        Self { options, secrets: secrets.collect() }
+        Self { options: context.into_iter().chain(namespace).collect(), secrets: secrets.collect() }
     }
 
     /// Applies an object (server-side apply) with further arguments; returns the output.
-    pub(super) fn apply(&self, object: &Value, arguments: &[&str]) -> Result<String, CommandFailure> {
+    pub(in crate::cli) fn apply(&self, object: &Value, arguments: &[&str]) -> Result<String, CommandFailure> {
         let manager = format!("--field-manager={MANAGER}");
         let apply = ["apply", "--server-side", &manager, "--filename=-"];
         self.run(&[&apply, arguments].concat(), Some(object))
     }
 
-    /// Runs it and returns its output. Neither input nor output is logged.
-    pub(super) fn run(&self, arguments: &[&str], input: Option<&Value>) -> Result<String, CommandFailure> {
-        tracing::debug!(?arguments, options = ?self.options, "kubectl");
+    /// Returns it with the options that choose the cluster; the subcommand comes behind them.
+    pub(super) fn command(&self) -> Command {
         let mut command = Command::new("kubectl");
-        command.args(arguments).args(&self.options);
+        command.args(&self.options);
+        command
+    }
+
+    /// Runs it and returns its output. Neither input nor output is logged.
+    pub(in crate::cli) fn run(
+        &self,
+        arguments: &[&str],
+        input: Option<&Value>,
+    ) -> Result<String, CommandFailure> {
+        tracing::debug!(?arguments, options = ?self.options, "kubectl");
+        // Before the subcommand: behind a `--`, options would be names.
+        let mut command = self.command();
+        command.arg(REQUEST_TIMEOUT).args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let output = exchange(&mut command, input).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => refusal::no_kubectl(),
-            _ => CommandFailure::new(format!("kubectl: {error}")),
-        })?;
+        let output = exchange(&mut command, input).map_err(|error| refusal::not_run(&error))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }

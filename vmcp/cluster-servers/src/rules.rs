@@ -1,0 +1,60 @@
+//! Servers that no resource of the cluster can describe. The laptop's checks of names, words, URLs and values
+//! come before. Pure.
+
+use vmcp_config::addresses;
+use vmcp_engine::server_registrar::{NewServer, RegistrarError, ServerPlace};
+
+use crate::virtual_server::VirtualServer;
+
+/// Longest name of a server in a pod, in characters: `mcp-NAME` names its Service, which has at most 63.
+const MAX_PROGRAM_NAME: usize = 59;
+
+/// Refuses a server that cannot be added.
+pub(crate) fn check(server: &VirtualServer, new: &NewServer) -> Result<(), RegistrarError> {
+    let refuse = |text: String| Err(RegistrarError::Invalid(text));
+    if new.registered.is_some() {
+        return refuse(
+            "servers of a registry are not installed in a cluster: add the server by its URL or command, or \
+             apply an MCPServer"
+                .to_owned(),
+        );
+    }
+    let name = &new.name;
+    if !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
+        let closest = name.replace(['_', '.'], "-");
+        return refuse(format!("name `{name}` cannot be that of a resource; use `{closest}`"));
+    }
+    match &new.place {
+        ServerPlace::Remote { url, .. } => {
+            if !matches!(url.scheme(), "http" | "https") {
+                return refuse(format!(
+                    "a cluster takes no server at {}://; an MCPServerEntry has an http:// or https:// address",
+                    url.scheme()
+                ));
+            }
+            if let Some(inside) = addresses::inside(url) {
+                return refuse(format!(
+                    "url leads to {inside}; an administrator adds a server there, by an MCPServerEntry with \
+                     `spec.allowPrivateEndpoint: true`"
+                ));
+            }
+        }
+        ServerPlace::Program { .. } => {
+            if new.image.is_none() || !server.runs_programs {
+                return refuse(
+                    "a cluster runs a program in a pod of its own, from an image, and no rule of \
+                     `spec.optimizer.admin.allow` has an `image` for this command and its variables; an \
+                     administrator can add one to the VirtualMCPServer"
+                        .to_owned(),
+                );
+            }
+            if name.len() > MAX_PROGRAM_NAME {
+                return refuse(format!(
+                    "name has {} characters, and a program takes a name of at most {MAX_PROGRAM_NAME}",
+                    name.len()
+                ));
+            }
+        }
+    }
+    Ok(())
+}
