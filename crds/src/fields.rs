@@ -1,5 +1,6 @@
 //! Fields that several kinds share: their types, schemas and CEL rules.
 
+pub(crate) mod auth_server;
 pub(crate) mod cel_rules;
 pub(crate) mod composite_tool;
 pub(crate) mod duration;

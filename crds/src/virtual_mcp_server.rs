@@ -1,6 +1,5 @@
 //! VirtualMCPServer: many MCP servers behind one endpoint.
 
-mod auth_server;
 pub mod authz;
 mod client_service;
 mod config;
@@ -20,10 +19,6 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::auth_server::{
-    AuthServerConfig, FieldMapping, OAuth2Upstream, OidcUpstream, TokenLifespans, UpstreamProvider,
-    UpstreamType, UserInfo,
-};
 pub use self::client_service::{ClientService, ExternalTrafficPolicy, ServiceType};
 pub(crate) use self::config::DEFAULT_SHUTDOWN_DELAY;
 pub use self::config::code_mode::CodeMode;
@@ -48,6 +43,10 @@ pub(crate) use self::validated::WrittenAs;
 pub use self::validated::{
     Disruption, EmbeddingSource, HTTP_ROUTE, MAX_NAME, Pods, RESTARTED_AT, SERVICE_TYPE, Scale, TeiService,
     ValidOptimizer, Validated, YamlBlocks,
+};
+pub use crate::fields::auth_server::{
+    AuthServerConfig, FieldMapping, OAuth2Upstream, OidcUpstream, TokenLifespans, UpstreamProvider,
+    UpstreamType, UserInfo,
 };
 use crate::fields::cel_rules::{Rule, rules};
 use crate::fields::references::{BackendReference, GroupReference, LocalReference};

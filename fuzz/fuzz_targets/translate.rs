@@ -6,9 +6,9 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::meta::{ProgressToken, RequestMeta, Stamp};
 use vmcp_wire::methods;
 use vmcp_wire::owned::{OwnedMessage, OwnedParams};
+use vmcp_wire::request_meta::{ProgressToken, RequestMeta, Stamp};
 use vmcp_wire::translate::{self, Hints, NotificationPlan, RequestPlan, ResultPlan, Scope, Translated};
 
 const METHODS: [&str; 8] = [

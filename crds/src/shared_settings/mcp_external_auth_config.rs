@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::fields::auth_server::AuthServerConfig;
 use crate::fields::cel_rules::rules;
 use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::Block;
 use crate::fields::yaml_block::escape;
-use crate::virtual_mcp_server::AuthServerConfig;
 
 /// Credentials for the MCPServers and MCPServerEntries whose `externalAuthConfigRef` names them, or that a
 /// VirtualMCPServer's `outgoingAuth` gives them to.

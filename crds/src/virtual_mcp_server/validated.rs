@@ -4,6 +4,7 @@
 //! The API server refuses most of these mistakes already, by schema and CEL rules. An older definition in the
 //! cluster, or an edited one, does not.
 
+mod code_mode;
 mod optimizer;
 
 use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
@@ -14,7 +15,7 @@ use kube::core::Selector;
 
 pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
-use super::config::{code_mode, failure_handling};
+use super::config::failure_handling;
 use super::{
     AuthServerConfig, Autoscaling, ClientService, Console, HttpRoute, PodDisruptionBudget, ServiceMonitor,
     ServiceType, SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,

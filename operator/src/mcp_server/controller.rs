@@ -14,8 +14,10 @@ use vmcp_crds::{Invalid, MCPServer};
 
 use super::bridge_report;
 use super::build::{CONTAINER, build};
-use super::dereference::{References, dereference, has_bridge, secret_references};
-use super::guards::{self, GuardReferences, uses_auth_config};
+use super::dereference::{
+    GuardReferences, References, dereference, has_bridge, secret_references, uses_auth_config,
+};
+use super::guards;
 use super::image_program::{ImageProgramState, ImagePrograms, follows_tag};
 use super::names::{WORKLOAD_NAME, child_name, config_map_name, secret_name};
 use super::permission_profile::config_map_of;

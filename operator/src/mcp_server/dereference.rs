@@ -1,6 +1,8 @@
 //! Step 1 of a reconcile, dereference: the values of Secrets that variables refer to, whether the group
 //! exists, the token of the bridge, the program of the image, and the permission profile.
 
+mod guard_references;
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -10,13 +12,14 @@ use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
 use vmcp_crds::mcp_server::MCPServerTransport;
 
-use super::guards::GuardReferences;
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
 use crate::references::{DereferenceError, ReferencedSecrets, granted_namespaces, group_exists};
 use crate::runtime::{Context, GeneratedSecret};
+
+pub(super) use self::guard_references::{GuardReferences, uses_auth_config};
 
 /// Everything that a server refers to.
 #[derive(Debug, Default)]

@@ -4,7 +4,6 @@
 //! Guards fail closed: a reference that leads nowhere, or a mistake, refuses the resource. Pods of an earlier
 //! version serve on, and the resource is not `Ready`.
 
-mod references;
 #[cfg(test)]
 mod tests;
 
@@ -14,8 +13,8 @@ use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, PolicyCheck, ReferencedObjects};
 use vmcp_crds::mcp_server::MCPServerTransport;
 use vmcp_crds::{GROUP, Invalid, MCPServer, Problem};
 
-pub(super) use self::references::{GuardReferences, uses_auth_config};
 use super::dereference::References;
+use super::names::TUNNEL_PORT;
 use super::permission_profile::Egress;
 use crate::references::CaBundle;
 use crate::runtime::{BuildSettings, PartsDigest, unchecked};

@@ -1,4 +1,4 @@
-//! Names of an MCPServer's children, and its address as a backend.
+//! Names of an MCPServer's children, a port that meshes take, and its address as a backend.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,9 @@ use crate::runtime::child_metadata;
 
 /// The value of `app.kubernetes.io/name` of all children and pods.
 pub(super) const WORKLOAD_NAME: &str = "mcp-server";
+/// The port of Istio's tunnels between pods (HBONE): in ambient mode a NetworkPolicy sees no other port. See
+/// <https://istio.io/latest/docs/ambient/usage/networkpolicy/>.
+pub(super) const TUNNEL_PORT: u16 = 15008;
 
 /// Returns the name of the Deployment and of the Service.
 pub(super) fn child_name(server: &str) -> String {

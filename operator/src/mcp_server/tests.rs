@@ -1,20 +1,18 @@
+mod network;
+mod status;
+
 use serde_json::{Value, json};
+use vmcp_crds::MCPServer;
 use vmcp_crds::lower::PolicyCheck;
-use vmcp_crds::mcp_server::MCPServerPhase;
-use vmcp_crds::{MCPServer, MCPServerStatus};
 
 use super::backend;
-use super::build::CONTAINER;
 use super::controller;
 use super::dereference::References;
 use super::image_program::ImageProgramState;
-use super::permission_profile::ProfileText;
 use super::running_bridge::RunningBridge;
-use super::status::{self, ObservedMCPServer};
 use crate::references::ReferencedSecrets;
 use crate::registry::RegistryError;
 use crate::runtime::{BuildSettings, ChildKind, Desired};
-use crate::workload::health::{PodCounts, resource_health};
 use crate::workload::spec_refusal::SpecRefusal;
 
 fn server(spec: &str) -> MCPServer {
@@ -289,142 +287,6 @@ fn without_a_command_the_bridge_starts_what_the_image_starts() {
     }
 }
 
-fn status(server: &MCPServer, refusal: Option<&SpecRefusal>, counts: Option<PodCounts>) -> MCPServerStatus {
-    let health = resource_health(refusal, counts.as_ref(), &[], CONTAINER);
-    let counts = counts.unwrap_or_default();
-    let permission_profile = &ProfileText::NotNeeded;
-    let observed = ObservedMCPServer { group_exists: None, permission_profile, refusal, counts, health };
-    status::compute(server, &observed, "cluster.local")
-}
-
-#[test]
-fn the_status_follows_the_pods() {
-    let server = server(STDIO);
-    let counts =
-        |desired, ready| Some(PodCounts { desired, existing: desired, ready, ..PodCounts::default() });
-    assert_eq!(status(&server, None, None).phase, Some(MCPServerPhase::Pending));
-    assert_eq!(status(&server, None, counts(0, 0)).phase, Some(MCPServerPhase::Stopped));
-    let ready = status(&server, None, counts(1, 1));
-    assert_eq!((ready.phase, ready.message, ready.ready_replicas), (Some(MCPServerPhase::Ready), None, 1));
-    let selector = "app.kubernetes.io/instance=time,app.kubernetes.io/managed-by=vmcp-operator,\
-                    app.kubernetes.io/name=mcp-server";
-    assert_eq!(ready.selector.as_deref(), Some(selector));
-
-    // A refused edit leaves running pods alone, and the status says so.
-    let refusal = SpecRefusal::SecretNotFound("there is no Secret s".to_owned());
-    let refused = status(&server, Some(&refusal), counts(1, 1));
-    assert_eq!(refused.phase, Some(MCPServerPhase::Degraded));
-    assert_eq!(
-        refused.message.as_deref(),
-        Some("there is no Secret s; the previous version still serves (ready pods: 1)")
-    );
-    let ready = refused.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
-    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("True", "SecretNotFound"));
-}
-
-#[test]
-fn pods_are_restricted_and_take_calls_of_their_group_alone() {
-    let spec = STDIO.replace("args:", "groupRef: {name: team}, args:");
-    let references = references(ReferencedSecrets::default());
-    let settings = BuildSettings { operator_namespace: Some("vmcp-system".to_owned()), ..settings() };
-    let desired = plan(&server(&spec), &references, &settings).unwrap();
-    let of = |kind| {
-        let child = desired.children.iter().find(|child| child.kind() == kind).unwrap();
-        serde_json::to_value(child.object()).unwrap()
-    };
-    let pod = of(ChildKind::Deployment)["spec"]["template"]["spec"].take();
-    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-    assert_eq!(pod["securityContext"]["runAsUser"], 1000);
-    for container in [&pod["containers"][0], &pod["initContainers"][0]] {
-        assert!(container["resources"]["limits"]["memory"].is_string(), "{container}");
-        assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
-    }
-    let ingress = of(ChildKind::NetworkPolicy)["spec"]["ingress"].take();
-    let callers = &ingress[0]["from"][0]["podSelector"];
-    assert_eq!(callers["matchLabels"], json!({ "app.kubernetes.io/name": "vmcp" }));
-    assert_eq!(callers["matchExpressions"][0]["values"], json!(["team", ""]));
-    assert_eq!(ingress[0]["ports"][0]["port"], 8080);
-    assert_eq!(ingress[0]["ports"][1]["port"], 15008, "tunnels of Istio's ambient mode");
-    let operator = &ingress[1]["from"][0];
-    let system = json!({ "kubernetes.io/metadata.name": "vmcp-system" });
-    assert_eq!(operator["namespaceSelector"]["matchLabels"], system);
-
-    let open = STDIO.replace("args:", "networkPolicy: {enabled: false}, args:");
-    let desired = plan(&server(&open), &references, &settings).unwrap();
-    assert!(desired.children.iter().all(|child| child.kind() != ChildKind::NetworkPolicy));
-}
-
-#[test]
-fn pods_connect_to_what_their_profile_allows() {
-    let policy = |fields: &str, text: Option<&str>| {
-        let permission_profile =
-            text.map_or(ProfileText::NotNeeded, |text| ProfileText::Found(text.to_owned()));
-        let references = References { permission_profile, ..references(ReferencedSecrets::default()) };
-        let spec = STDIO.replace("args:", &format!("{fields}, args:"));
-        let desired = plan(&server(&spec), &references, &settings()).unwrap();
-        let child = desired.children.iter().find(|child| child.kind() == ChildKind::NetworkPolicy);
-        child.map(|child| serde_json::to_value(child.object()).unwrap()["spec"].take())
-    };
-    let none = "permissionProfile: {type: builtin, name: none}";
-    let closed = policy(none, None).unwrap();
-    assert_eq!(closed["policyTypes"], json!(["Ingress", "Egress"]));
-    assert_eq!(closed["egress"], json!([]), "not even to the DNS");
-    let open = policy("permissionProfile: {type: builtin, name: network}", None).unwrap();
-    assert_eq!(open["policyTypes"], json!(["Ingress"]));
-
-    let configmap = "permissionProfile: {type: configmap, name: p, key: k}";
-    let profile = r#"{"network": {"outbound": {"allow_host": ["10.0.0.0/8"], "allow_port": [443]}}}"#;
-    let limited = policy(configmap, Some(profile)).unwrap();
-    let port = |protocol: &str, port: u16| json!({ "port": port, "protocol": protocol });
-    assert_eq!(limited["egress"][0], json!({ "ports": [port("UDP", 53), port("TCP", 53)] }));
-    let block = json!({ "ipBlock": { "cidr": "10.0.0.0/8" } });
-    assert_eq!(limited["egress"][1], json!({ "ports": [port("TCP", 443)], "to": [block] }));
-
-    // An open way in opens no way out.
-    let way_in = policy(&format!("networkPolicy: {{enabled: false}}, {none}"), None).unwrap();
-    assert_eq!(way_in["policyTypes"], json!(["Egress"]));
-    assert_eq!(policy("networkPolicy: {enabled: false}", None), None);
-
-    let refused = refused(&STDIO.replace("args:", &format!("{configmap}, args:")));
-    assert!(
-        refused.starts_with("spec.permissionProfile: there is no ConfigMap p with the key `k`"),
-        "{refused}"
-    );
-}
-
-#[test]
-fn a_server_open_to_every_pod_has_no_webhooks() {
-    for (policy, place) in [
-        ("{enabled: false}", "spec.networkPolicy.enabled"),
-        ("{ingressFrom: [{namespaceSelector: {}}]}", "spec.networkPolicy.ingressFrom"),
-        ("{ingressFrom: [{podSelector: {matchLabels: {app: a}}}]}", "spec.networkPolicy.ingressFrom"),
-    ] {
-        let open = format!("webhookConfigRef: {{name: a}}, networkPolicy: {policy}, args:");
-        let refused = refused(&STDIO.replace("args:", &open));
-        let expected = format!("{place}: `spec.webhookConfigRef` is followed");
-        assert!(refused.starts_with(&expected), "{refused}");
-    }
-}
-
-#[test]
-fn a_guard_that_cannot_be_followed_refuses_the_server_and_is_never_ready() {
-    for guard in ["oidcConfigRef: {name: a, audience: b}", "authzConfig: {type: inline}"] {
-        let spec = STDIO.replace("args:", &format!("{guard}, args:"));
-        let mut server = server(&spec);
-        server.metadata.annotations =
-            Some([("toolhive.stacklok.com/unfollowed-fields".to_owned(), "ignore".to_owned())].into());
-        let refusal = plan(&server, &references(ReferencedSecrets::default()), &settings()).unwrap_err();
-        let path = format!("spec.{}", guard.split_once(':').unwrap().0);
-        assert!(refusal.to_string().starts_with(&path), "{refusal}");
-        // Pods of an earlier version serve on.
-        let counts = PodCounts { desired: 1, existing: 1, ready: 1, ..PodCounts::default() };
-        let status = status(&server, Some(&refusal), Some(counts));
-        assert_eq!(status.phase, Some(MCPServerPhase::Degraded));
-        let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
-        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "ConfigInvalid"));
-    }
-}
-
 #[test]
 fn fields_without_an_effect_are_ignored_by_an_annotation_alone() {
     let mut server = server(&STDIO.replace("args:", "endpointPrefix: /a, backendReplicas: 3, args:"));
@@ -438,32 +300,6 @@ fn fields_without_an_effect_are_ignored_by_an_annotation_alone() {
     let deployment = desired.children.iter().find(|child| child.kind() == ChildKind::Deployment).unwrap();
     let deployment = serde_json::to_value(deployment.object()).unwrap();
     assert_eq!(deployment["spec"]["replicas"], 3, "backendReplicas is followed");
-}
-
-#[test]
-fn a_server_that_every_pod_may_call_says_so() {
-    let with = |policy: &str| STDIO.replace("args:", &format!("networkPolicy: {policy}, args:"));
-    let from = |peer: &str| {
-        with(&format!("{{ingressFrom: [{{podSelector: {{matchLabels: {{app: a}}}}}}, {peer}]}}"))
-    };
-    for (spec, reason) in [
-        (STDIO.to_owned(), "PodsReady"),
-        (with("{enabled: false}"), "Unauthenticated"),
-        (from("{podSelector: {}}"), "PodsReady"),
-        (from("{namespaceSelector: {matchLabels: {team: a}}}"), "PodsReady"),
-        (from("{namespaceSelector: {}, podSelector: {matchLabels: {app: b}}}"), "PodsReady"),
-        (from("{ipBlock: {cidr: 10.0.0.0/8}}"), "PodsReady"),
-        (from("{namespaceSelector: {}}"), "Unauthenticated"),
-        (from("{namespaceSelector: {matchLabels: {}}, podSelector: {}}"), "Unauthenticated"),
-        (from("{ipBlock: {cidr: 0.0.0.0/0}}"), "Unauthenticated"),
-        (from("{ipBlock: {cidr: '::/0'}}"), "Unauthenticated"),
-    ] {
-        let counts = PodCounts { desired: 1, existing: 1, ready: 1, ..PodCounts::default() };
-        let status = status(&server(&spec), None, Some(counts));
-        let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
-        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("True", reason));
-        assert_eq!(status.phase, Some(MCPServerPhase::Ready));
-    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Error of reading references, and of generating values that stand beside them.
+//! [`DereferenceError`]: the error of reading references, and of generating values that stand beside them.
 
 use crate::runtime::{CallError, Failure, Retry};
 
@@ -16,14 +16,14 @@ pub(crate) enum DereferenceError {
 impl Failure for DereferenceError {
     fn category(&self) -> &'static str {
         match self {
-            Self::Call(call) => call.category(),
+            Self::Call(error) => error.category(),
             Self::Randomness(_) => "NoRandomness",
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
-            Self::Call(call) => call.retry(),
+            Self::Call(error) => error.retry(),
             Self::Randomness(_) => Retry::Backoff,
         }
     }

@@ -14,8 +14,6 @@ use serde::Deserialize;
 use vmcp_crds::lower::ClusterIssuer;
 use vmcp_error_chain::error_chain;
 
-use super::context::Context;
-
 /// Metadata of the issuer (OpenID Connect Discovery).
 const METADATA: &str = "/.well-known/openid-configuration";
 /// Key set of the issuer.
@@ -105,18 +103,15 @@ struct KeySet {
     keys: Vec<serde_json::Value>,
 }
 
-impl Context {
-    /// Returns issuer and keys of the cluster, if they are needed. While the API server fails, the last
-    /// answer counts: without it, a failure would look like a mistake of the resource.
-    pub(crate) async fn cluster_issuer(&self, is_needed: bool) -> ClusterIssuerState {
-        if !is_needed {
-            return ClusterIssuerState::NotNeeded;
-        }
-        let last = self.cluster_issuer.0.lock().clone();
+impl ClusterIssuerCache {
+    /// Returns issuer and keys of the cluster. While the API server fails, the last answer counts: without
+    /// it, a failure would look like a mistake of the resource.
+    pub(super) async fn state(&self, client: &Client) -> ClusterIssuerState {
+        let last = self.0.lock().clone();
         if let Some(state) = last.fresh(Instant::now()) {
             return state;
         }
-        match read(&self.client).await {
+        match read(client).await {
             Ok(issuer) => {
                 // Equal values share one allocation: every reconcile compares them.
                 let issuer = match last.known {
@@ -124,13 +119,13 @@ impl Context {
                     _ => Arc::new(issuer),
                 };
                 let known = Some((Instant::now(), Arc::clone(&issuer)));
-                *self.cluster_issuer.0.lock() = LastAnswers { known, failed: None };
+                *self.0.lock() = LastAnswers { known, failed: None };
                 ClusterIssuerState::Known(issuer)
             }
             Err(reason) => {
                 tracing::warn!(reason, "the API server tells no keys of ServiceAccount tokens");
                 let state = last.after_failure(&reason);
-                self.cluster_issuer.0.lock().failed = Some((Instant::now(), reason));
+                self.0.lock().failed = Some((Instant::now(), reason));
                 state
             }
         }

@@ -15,7 +15,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 use vmcp_crds::ApiGroup;
 
-use super::cluster_issuer::ClusterIssuerCache;
+use super::cluster_issuer::{ClusterIssuerCache, ClusterIssuerState};
 use super::lead::Leadership;
 use super::metrics::Metrics;
 use super::pod_schema::PodSchema;
@@ -171,7 +171,7 @@ pub struct Context {
     pub(super) secret_cache: ValueCache,
     pub(super) config_map_cache: ValueCache,
     pub(super) normalized_fields: NormalizedFields,
-    pub(super) cluster_issuer: ClusterIssuerCache,
+    cluster_issuer: ClusterIssuerCache,
 }
 
 impl Context {
@@ -252,6 +252,11 @@ impl Context {
     /// Returns the watches that have not listed yet, with their last errors; `None` once all have.
     pub(crate) fn pending_lists(&self) -> Option<String> {
         self.first_lists.pending()
+    }
+
+    /// Returns issuer and keys of the cluster's ServiceAccount tokens, if they are needed.
+    pub(crate) async fn cluster_issuer(&self, is_needed: bool) -> ClusterIssuerState {
+        if is_needed { self.cluster_issuer.state(&self.client).await } else { ClusterIssuerState::NotNeeded }
     }
 
     /// Returns true if objects of this namespace are watched.

@@ -3,8 +3,8 @@
 //!
 //! [`ResourceStores`] holds the resources that controllers reconcile or react to, [`ChildrenStore`] the
 //! objects that the operator made. A reconciler reads from these stores and asks the API server for almost
-//! nothing. Every watch lists, then follows; an interrupted one starts again with exponential backoff,
-//! and all of them after a restore of etcd ([`History`]).
+//! nothing. Every watch lists, then follows. An interrupted watch starts again with exponential backoff;
+//! after a restore of etcd ([`History`]) all watches start again.
 
 mod child_kind;
 mod children_store;

@@ -22,9 +22,9 @@ use crate::oidc::issuer::{Issuer, IssuerStatus};
 use crate::oidc::key_source::Timing;
 use crate::oidc::possession::BoundToken;
 use crate::oidc::possession::replays::ProofReplays;
-use crate::oidc::rejection::Rejection;
+use crate::oidc::rejection::{Rejection, TokenError};
 use crate::oidc::ring_provider;
-use crate::oidc::verify::{self, Claims, TokenError};
+use crate::oidc::verify::{self, Claims};
 use revocations::Revocations;
 use token_cache::{TokenCache, Verified};
 

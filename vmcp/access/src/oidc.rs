@@ -8,6 +8,7 @@
 pub(crate) mod guarded_http;
 mod introspection;
 pub mod issuer;
+mod jwt_parts;
 pub(crate) mod key_source;
 pub(crate) mod keys;
 pub(crate) mod metadata;
@@ -16,4 +17,4 @@ pub mod rejection;
 pub(crate) mod renewed_client;
 pub(crate) mod ring_provider;
 mod token_type;
-pub mod verify;
+pub(crate) mod verify;

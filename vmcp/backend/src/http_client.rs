@@ -180,7 +180,7 @@ impl Origin {
         purpose: Purpose,
     ) -> Result<Response<ResponseBody>, SendError> {
         match self {
-            Self::Plain(pool) => HostPool::send(pool, request).await,
+            Self::Plain(pool) => Ok(HostPool::send(pool, request).await?.map(ResponseBody::plain)),
             Self::Pooled(origin) => origin.send(request, purpose).await,
         }
     }

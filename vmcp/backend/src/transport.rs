@@ -17,9 +17,8 @@ mod stdio;
 mod websocket;
 
 pub(crate) use channel::Channel;
-pub(crate) use http::SessionDoubt;
 pub(crate) use link::Link;
 #[cfg(test)]
 pub(crate) use link_error::Secrets;
-pub(crate) use link_error::{HttpRefusal, LinkError, RefusedAnswer, ServerWords};
+pub(crate) use link_error::{HttpRefusal, LinkError, RefusedAnswer, ServerWords, SessionDoubt};
 pub(crate) use open::{open, sibling};

@@ -52,6 +52,8 @@ pub use self::sections::backend::{
     Backend, Codex, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, Transport, is_backend_name,
     normalize_name,
 };
+use self::sections::config::effective::{EffectiveConfig, WrittenSettings};
+pub use self::sections::config::effective::{EffectiveSetting, SettingSource};
 pub use self::sections::config::{Config, SETTINGS_AT_START};
 pub use self::sections::incoming_auth::IncomingAuth;
 pub use self::sections::incoming_auth::api_keys::ApiKey;
@@ -107,8 +109,6 @@ pub use self::values::redaction::{is_secret_setting, without_secrets};
 pub use self::values::secret::{MASK, Secret};
 pub use self::writing::backend_entry::BackendEntry;
 pub use self::writing::edit;
-use self::writing::effective::{EffectiveConfig, WrittenSettings};
-pub use self::writing::effective::{EffectiveSetting, SettingSource};
 pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};
 pub use self::writing::settings_page::reference_markdown;

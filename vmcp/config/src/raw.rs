@@ -24,6 +24,7 @@ use crate::sections::backend::{self, SharedBackendSettings, Transport};
 pub use crate::sections::backend::{RawBackend, RawCodex, RawCommand, RawTransport};
 use crate::sections::composite_tools;
 use crate::sections::config::Config;
+use crate::sections::config::effective::EffectiveConfig;
 pub use crate::sections::incoming_auth::api_keys::RawApiKey;
 pub use crate::sections::incoming_auth::auth_server::{
     RawAuthServer, RawFieldMapping, RawOAuth2Upstream, RawOidcUpstream, RawTokenLifespans,
@@ -61,7 +62,6 @@ pub use crate::sections::server::RawServer;
 pub use crate::sections::telemetry::{RawSignal, RawTelemetry};
 pub use crate::values::decimal::RawDecimal;
 pub use crate::values::duration::RawDuration;
-use crate::writing::effective::EffectiveConfig;
 pub use vmcp_workflow::raw::RawCompositeTool;
 
 /// Header in which clients send keys of `incomingAuth.apiKeys`.
@@ -155,7 +155,10 @@ impl RawConfig {
             outgoing,
         };
         let server = self.server.validate(report);
-        self.incoming_auth.check_open_port(&server, report);
+        // Replicas that have peers stand behind a balancer, which decides who reaches them.
+        if !server.listen.ip().is_loopback() && server.peers.is_empty() {
+            self.incoming_auth.warn_of_open_port(report);
+        }
         self.optimizer.session_hooks.check_readers(is_one_person, &server, report);
         let telemetry = self.telemetry.validate(report);
         let (backends, unavailable) = backend::validate(&self.backends, &shared, report);

@@ -1,9 +1,8 @@
-//! Texts about the configuration: the JSON schema, the reference page, the starter file, the configuration in
-//! force as YAML; and edits of a file's own text.
+//! Texts about the configuration: the JSON schema, the reference page, the starter file; and edits of a
+//! file's own text.
 
 pub(crate) mod backend_entry;
 pub mod edit;
-pub(crate) mod effective;
 pub(crate) mod schema;
 pub(crate) mod schema_table;
 pub(crate) mod settings_page;

@@ -4,6 +4,7 @@
 mod files;
 mod graph;
 mod loaded_model;
+mod model_status;
 mod models;
 mod pull;
 mod weights;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::{OnceCell, Semaphore};
 
-pub use files::{ModelStatus, model_status};
+pub use model_status::{ModelStatus, model_status};
 pub use models::{DIMENSIONS, LocalModel, MODELS};
 pub use pull::{ModelSource, OnProgress, PullError, PullPhase, PullProgress, pull};
 

@@ -10,7 +10,7 @@ mod first_listings;
 mod fleet;
 mod handle;
 mod options;
-pub mod recorder;
+mod recorder;
 pub mod replicas;
 mod restart;
 mod revocations;
@@ -18,23 +18,20 @@ mod shared;
 pub mod snapshot;
 mod tool_drift;
 
-pub use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use vmcp_access::oidc::issuer::IssuerStatus;
-use vmcp_backend::{BackendState, BackendStatus, ByteBudget, SessionListingCount};
-use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
-use vmcp_config::{Backend, Config};
+use vmcp_backend::{ByteBudget, SessionListingCount};
+use vmcp_config::Config;
 use vmcp_script::jobs::ScriptJobs;
 use vmcp_script::pool::WorkerPool;
-use vmcp_search::learning::BONUS_MIN_SIMILARITY;
 use vmcp_store::StoreError;
 
 pub use fleet::BackendChanges;
+pub use handle::refresh::{RefreshOutcome, Refreshed};
 pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
 pub use snapshot::Snapshot;
@@ -47,33 +44,28 @@ pub use tool_drift::ChangedTool;
 pub use tool_drift::trust::TrustReport;
 
 use crate::access::agent_sessions::{self, AgentSessions};
+use crate::access::configured::policy::policy;
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::outgoing::TokenFactory;
-use crate::access::policy;
 use crate::access::session_webhooks::SessionWebhooks;
 use crate::folders;
-use crate::metrics::{BackendLabels, IssuerLabels, Metrics, SignalLabels, StoreLabels};
+use crate::metrics::Metrics;
 use crate::runs::Runs;
-use crate::search::context::{Contexts, Learner, learning_mode};
-use crate::search::{LearnedTools, QueryVectors, Searcher};
+use crate::search::context::{Contexts, Learner};
 use crate::server_registrar::ServerRegistrar;
 use crate::server_registrar::registry_reader::RegistryReader;
 use crate::telemetry::calls::CallObservers;
-use crate::telemetry::logs;
 use crate::telemetry::observed_shapes::ObservedShapes;
-use crate::telemetry::otlp::losses;
 use crate::telemetry::query_log::QueryLog;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
 use crate::telemetry::topic_usage::TopicUsage;
 use conductor::ConductorOptions;
 use conductor::commands::ConductorHandle;
-use embedding::configured;
 use fleet::Fleet;
 use replicas::Replicas;
 use revocations::WithdrawnCredentials;
 use shared::{Shared, SharedParts};
 use snapshot::client_records::kept_results::KeptResults;
-use snapshot::reliability::{common_reliability, reliability_of_documents};
 use tool_drift::DriftGuard;
 
 /// Interval at which [`Engine::settled`] polls.
@@ -125,7 +117,7 @@ impl Engine {
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir.clone());
         let shapes = ObservedShapes::new(dir.clone());
-        let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config, &options.metrics));
+        let policy = options.policy.clone().unwrap_or_else(|| policy(&config, &options.metrics));
         let snapshot = Snapshot::empty(&config, policy, options.bridge)?;
         let revocations = Arc::clone(snapshot.authentication.revocations());
         let withdrawn = Arc::new(WithdrawnCredentials::open(dir.as_deref(), revocations));
@@ -230,35 +222,6 @@ impl Engine {
         self.0.shared.configured.subscribe()
     }
 
-    /// Returns the status of each backend, disabled ones included, sorted by name.
-    pub fn backend_status(&self) -> Vec<BackendStatus> {
-        let snapshot = self.snapshot();
-        let Config { backends, unavailable, .. } = &*snapshot.config;
-        let disabled = backends.iter().filter(|spec| !spec.enabled);
-        let disabled = disabled.map(|spec| disabled_status(spec, unavailable.get(&spec.name)));
-        let mut status: Vec<_> =
-            snapshot.backends.values().map(vmcp_backend::Backend::status).chain(disabled).collect();
-        status.sort_by(|one, other| one.name.cmp(&other.name));
-        let mut changes = self.changes();
-        for backend in &mut status {
-            let hidden = snapshot.quarantine.iter().filter(|(name, _)| **name == *backend.name);
-            backend.quarantined = hidden.map(|(_, tool)| tool.clone()).collect();
-            backend.quarantined.sort();
-            backend.changes = changes.remove(&backend.name);
-        }
-        status
-    }
-
-    /// Returns how the last changed listing of each backend differed from the one before.
-    pub fn changes(&self) -> BTreeMap<String, DefinitionChanges> {
-        self.0
-            .shared
-            .changes()
-            .iter()
-            .map(|(backend, changes)| (backend.to_string(), changes.clone()))
-            .collect()
-    }
-
     /// Returns the latest change of each tool's definition, newest first.
     pub async fn changed_tools(&self) -> Result<Vec<ChangedTool>, StoreError> {
         let shared = Arc::clone(&self.0.shared);
@@ -271,33 +234,9 @@ impl Engine {
         self.0.shared.drift.report()
     }
 
-    /// Trusts the changed definition of a quarantined tool, by its own name at its backend; false if none
-    /// waits for that, or if its hash is not the `expected` one.
-    pub async fn approve_tool(
-        &self,
-        backend: &str,
-        tool: &str,
-        expected: Option<&str>,
-    ) -> Result<bool, StoreError> {
-        let (shared, conductor) = (Arc::clone(&self.0.shared), self.0.conductor.clone());
-        tool_drift::approve(shared, conductor, (backend, tool), expected).await
-    }
-
     /// True if the cache on disk could not be used: it is in memory, and ends with the process.
     pub fn lacks_cache(&self) -> bool {
         self.0.shared.lacks_cache()
-    }
-
-    /// Returns the state of embedding: provider, model, progress, and the reason for an outage.
-    pub fn embedding_status(&self) -> EmbeddingStatus {
-        let snapshot = self.snapshot();
-        match self.0.shared.provider.load_full() {
-            Some(provider) => provider.status(&snapshot),
-            None => EmbeddingStatus {
-                provider: configured::provider_name(&snapshot.config).to_owned(),
-                ..EmbeddingStatus::default()
-            },
-        }
     }
 
     /// The cache, so that tests can read what was recorded.
@@ -341,43 +280,6 @@ impl Engine {
         &self.0.shared.topic_usage
     }
 
-    /// Returns all metrics in OpenMetrics text format, for `GET /metrics`.
-    pub fn render_metrics(&self) -> String {
-        let metrics = self.metrics();
-        // Two renderings at once would clear each other's families.
-        let _rendering = metrics.rendering();
-        // The family is rebuilt, so that removed backends leave no gauge behind.
-        metrics.backend_up.clear();
-        for status in self.backend_status() {
-            let up = i64::from(status.state == BackendState::Connected);
-            metrics.backend_up.get_or_create(&BackendLabels { backend: status.name }).set(up);
-        }
-        metrics.identity_provider_up.clear();
-        for IssuerStatus { issuer, failure, .. } in self.snapshot().authentication.status() {
-            let up = i64::from(failure.is_none());
-            metrics.identity_provider_up.get_or_create(&IssuerLabels { issuer }).set(up);
-        }
-        metrics.rate_limit_store_up.clear();
-        if let Some(store) = self.snapshot().rate_limiter.shared() {
-            metrics
-                .rate_limit_store_up
-                .get_or_create(&StoreLabels { provider: "redis".to_owned() })
-                .set(i64::from(store.is_up()));
-        }
-        for signal in losses::SIGNALS {
-            let labels = SignalLabels { signal: signal.label() };
-            metrics.telemetry_lost.get_or_create(&labels).inner().store(signal.lost(), Ordering::Relaxed);
-        }
-        metrics.log_lines_dropped.inner().store(logs::dropped_lines() as u64, Ordering::Relaxed);
-        let kept = self.results().usage();
-        metrics.kept_results.set(i64::try_from(kept.results).unwrap_or(i64::MAX));
-        metrics.kept_results_bytes.set(i64::try_from(kept.bytes).unwrap_or(i64::MAX));
-        metrics.kept_results_evicted.inner().store(kept.evicted, Ordering::Relaxed);
-        metrics.kept_results_unshared.inner().store(self.results().unshared(), Ordering::Relaxed);
-        metrics.buffered_bytes.set(i64::try_from(self.byte_budget().held()).unwrap_or(i64::MAX));
-        metrics.encode()
-    }
-
     /// Makes a backend list its definitions again in the background; all backends if no name is given.
     /// Returns true if there is such a backend.
     pub fn refresh(&self, backend: Option<&str>) -> bool {
@@ -406,86 +308,5 @@ impl Engine {
         self.tool_metrics().flush().await;
         self.learner().flush().await;
         self.query_log().flush().await;
-    }
-
-    /// Returns a searcher of a snapshot that embeds queries with the provider, unless the provider is down. A
-    /// principal with an identity searches by its own experience with tools, so that one client's failures
-    /// and habits change nothing for others; clients without an identity share theirs.
-    pub fn searcher(&self, snapshot: &Snapshot, principal: PrincipalKey) -> Searcher {
-        let vectors = match self.0.shared.provider.load_full() {
-            None => QueryVectors::Off,
-            Some(provider) => match provider.outage() {
-                Some(outage) => QueryVectors::Down(outage.error),
-                None => QueryVectors::From(provider.queries()),
-            },
-        };
-        Searcher {
-            index: Arc::clone(&snapshot.index),
-            vectors,
-            reliability: match principal {
-                PrincipalKey::Identity(_) => {
-                    reliability_of_documents(self.0.shared.reliability.of(principal), snapshot.unfiltered())
-                }
-                PrincipalKey::Only | PrincipalKey::Address(_) => {
-                    common_reliability(&self.total_metrics(), snapshot.unfiltered())
-                }
-            },
-            learned: self.learned_tools(snapshot, principal),
-            reranking: self.reranking(snapshot),
-            settings: (&snapshot.config.optimizer.search).into(),
-        }
-    }
-
-    /// Returns what was learned, for a search; `None` if that is off or nothing was learned.
-    fn learned_tools(&self, snapshot: &Snapshot, principal: PrincipalKey) -> Option<LearnedTools> {
-        let learning = &snapshot.config.optimizer.learning;
-        let learned = self.learner().learned();
-        (learning.enabled && !learned.is_empty()).then(|| LearnedTools {
-            learned,
-            catalog: Arc::clone(&snapshot.catalog),
-            owner: principal.owner(),
-            mode: learning_mode(learning.mode),
-            min_similarity: learning.min_similarity.max(BONUS_MIN_SIMILARITY),
-        })
-    }
-
-    /// Reports that a query was embedded in time.
-    pub fn query_answered(&self) {
-        if let Some(provider) = self.0.shared.provider.load_full() {
-            provider.query_answered();
-        }
-    }
-
-    /// Reports that a query was not embedded within `after`.
-    pub fn query_slow(&self, after: Duration) {
-        if let Some(provider) = self.0.shared.provider.load_full() {
-            provider.query_slow(after);
-        }
-    }
-
-    /// Reports that a query could not be embedded, after `took`. If the provider counts as down, searches do
-    /// not wait for it until it answers the background task again.
-    pub fn query_failed(&self, error: &vmcp_embed::EmbedError, took: Duration) {
-        if let Some(provider) = self.0.shared.provider.load_full() {
-            provider.query_failed(error, took);
-        }
-    }
-
-    /// Reports that a query was embedded by another model than the tools.
-    pub fn query_of_other_model(&self) {
-        if let Some(provider) = self.0.shared.provider.load_full() {
-            provider.suspect();
-        }
-    }
-}
-
-/// Returns the status of a backend that is configured and disabled; failed if that is for a `reason`.
-fn disabled_status(spec: &Backend, reason: Option<&String>) -> BackendStatus {
-    BackendStatus {
-        name: spec.name.to_string(),
-        transport: spec.kind().to_owned(),
-        state: if reason.is_some() { BackendState::Failed } else { BackendState::Configured },
-        last_error: reason.cloned(),
-        ..BackendStatus::default()
     }
 }

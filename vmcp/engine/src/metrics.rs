@@ -8,6 +8,7 @@ mod backend_connections;
 mod calls;
 mod exemplars;
 mod operations;
+mod shares;
 
 use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -18,13 +19,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::access::principal_shares::ShareDirectory;
-pub use backend_connections::{ClientSession, ConnectFailureLabels};
+pub use backend_connections::{ClientSession, ConnectFailureLabels, PIPE, TCP};
 use calls::BackendCalls;
 pub use exemplars::TraceLabels;
 pub(crate) use operations::OTHER;
 pub use operations::{ClientOperation, ServerOperation, ServerSession, code_label, method_label};
 use operations::{ToolNames, operation_histogram, traced_operation_histogram};
+pub(crate) use shares::CountedShares;
+pub use shares::{ShareDirectory, ShareState};
 
 /// Upper bounds of vmcp's own duration histograms, in seconds. They begin at 50 µs because find_tool and the
 /// relay live there.

@@ -18,6 +18,11 @@ pub fn now_ms() -> i64 {
     i64::try_from(now_millis()).unwrap_or(i64::MAX)
 }
 
+/// Returns the milliseconds of a time since the Unix epoch, as databases store them; 0 before the epoch.
+pub fn milliseconds(at: SystemTime) -> i64 {
+    at.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
 /// Returns a random UUID (version 4) as text.
 pub(crate) fn random_uuid() -> String {
     uuid::Builder::from_random_bytes(random()).into_uuid().to_string()

@@ -1,7 +1,9 @@
 //! [`Runs`]: runs of composite tools. [`report`] is what people see of the runs of this process; [`kept`] is
-//! what another process needs to continue one; [`store`] is where both that and used answers are shared.
+//! what another process needs to continue one, by its [`record`]; [`store`] is where both that and used
+//! answers are shared.
 
 pub mod kept;
+pub mod record;
 mod redis;
 pub mod report;
 pub mod store;
@@ -16,8 +18,9 @@ use sha2::{Digest as _, Sha256};
 use vmcp_config::Config;
 use vmcp_store::HOLDER_PROCESS_BYTES;
 
+use self::record::RunStoreError;
 use self::report::RunBook;
-use self::store::{RunStore, RunStoreError};
+use self::store::RunStore;
 use crate::random::random;
 
 /// Used answers that a process remembers itself: each state is sealed for ten minutes, so this is 100 answers

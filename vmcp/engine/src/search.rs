@@ -22,7 +22,8 @@ use vmcp_search::{
     split_clauses,
 };
 
-use context::{Learned, QueryEmbedding, ToolKey};
+use crate::telemetry::tool_metrics::ToolKey;
+use context::{Learned, QueryEmbedding};
 use reranking::{Reordering, Reranking};
 
 /// Time that a search waits for the embedding of its query; then keywords answer alone.

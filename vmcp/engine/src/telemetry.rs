@@ -16,15 +16,10 @@ pub mod topic_usage;
 pub mod traces;
 
 use self::otlp::log_lines::LogLines;
-pub use crate::metrics;
+pub use crate::metrics::{self, PIPE, TCP};
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
-
-/// `network.transport` of HTTP.
-pub const TCP: &str = "tcp";
-/// `network.transport` of standard input and output.
-pub const PIPE: &str = "pipe";
 
 /// Running telemetry; dropping it writes the log lines that wait.
 #[derive(Debug)]

@@ -14,3 +14,4 @@ pub mod chart;
 mod font;
 pub mod png;
 pub mod svg;
+mod svg_error;

@@ -8,7 +8,7 @@ use resvg::tiny_skia::{Color, Pixmap, Transform};
 use resvg::usvg::{ImageHrefResolver, Options, Tree, roxmltree};
 
 use crate::font;
-use crate::svg::SvgError;
+use crate::svg_error::SvgError;
 
 /// Longest side of a picture in pixels; a larger picture is scaled down.
 pub const MAX_SIDE: f32 = 1600.0;

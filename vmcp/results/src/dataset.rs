@@ -14,6 +14,7 @@ mod grammar;
 mod memory;
 mod outline;
 mod rows;
+mod sql_error;
 mod table;
 
 use std::time::Duration;
@@ -28,7 +29,7 @@ use table::Table;
 
 pub use grammar::Misunderstood;
 pub use outline::{Column, Outline, outline};
-pub use table::SqlError;
+pub use sql_error::SqlError;
 
 /// Longest operation, in bytes.
 pub const MAX_OPERATION_BYTES: usize = 16 * 1024;

@@ -1,6 +1,7 @@
 //! Answers of routes, in the era that wrote them; the edge translates them for the client.
 
 mod arriving;
+pub(crate) mod tool_result;
 
 use serde_json::json;
 use serde_json::value::RawValue;

@@ -9,10 +9,10 @@ mod fallback;
 mod find_tool;
 pub(crate) mod large_results;
 pub(crate) mod listings;
+mod own_answer;
 mod read_mcp_resource;
 mod resolve;
 mod set_context;
-pub(super) mod tool_result;
 mod unavailable;
 
 use vmcp_json::text::empty_object;

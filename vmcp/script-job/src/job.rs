@@ -16,8 +16,6 @@ use vmcp_script::jobs::JobSettings;
 
 use crate::server_pod::ServerPod;
 
-/// Port at which the pod of a script listens for its server.
-pub const SCRIPT_PORT: u16 = 4484;
 /// The container of a script's pod.
 pub const CONTAINER: &str = "script";
 /// The program of a script's pod.

@@ -24,6 +24,6 @@ mod pod_interpreter;
 mod pod_state;
 pub mod server_pod;
 
-pub use job::{CONTAINER, DRIVER, SCRIPT_PORT};
+pub use job::{CONTAINER, DRIVER};
 pub use launcher::JobLauncher;
-pub use server_pod::{ServerPod, is_in_server_pod};
+pub use server_pod::{SCRIPT_PORT, ServerPod, is_in_server_pod};

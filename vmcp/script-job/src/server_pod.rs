@@ -1,7 +1,7 @@
 //! [`ServerPod`]: the pod that this process runs in, which owns the Jobs of its scripts.
 
-use crate::job::SCRIPT_PORT;
-
+/// Port at which the pod of a script listens for its server.
+pub const SCRIPT_PORT: u16 = 4484;
 /// Variable with the name of the pod.
 pub const NAME_VARIABLE: &str = "VMCP_POD_NAME";
 /// Variable with the namespace of the pod.

@@ -1,8 +1,8 @@
-//! Short texts that come with the vector of their second form.
+//! Ranking of short texts, whose query has a second vector: that of "tool to …" before the text.
 
 use vmcp_search::{Document, Index, Query, SMALL_SET, Vectors};
 
-/// The tools that the text itself finds, that its form finds, and that both together find.
+/// The tools nearest to the text, to its second form, and to both together.
 const BY_TEXT: usize = 3;
 const BY_FORM: usize = 5;
 const BY_BOTH: usize = 7;

@@ -2,6 +2,7 @@
 //! and changes of servers by clients.
 
 pub mod env_file;
+pub(crate) mod file_content;
 pub mod file_registrar;
 pub(crate) mod keyring;
 pub mod reference_lookup;

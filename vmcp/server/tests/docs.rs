@@ -89,7 +89,7 @@ fn every_error_is_in_the_reference() {
     let categories = source("vmcp/backend/src/request/call_error.rs", "pub fn category(", "    }");
     let categories =
         categories.iter().filter_map(|line| Some(line.split_once("=> \"")?.1.split_once('"')?.0));
-    let types = source("vmcp/route/src/own_tools/tool_result.rs", "enum ErrorType {", "}");
+    let types = source("vmcp/route/src/answer/tool_result.rs", "enum ErrorType {", "}");
     let types = types.iter().filter_map(|line| line.strip_suffix(',').filter(|name| !name.contains(' ')));
     let codes = fs::read_to_string(root().join("vmcp/wire/src/message/codes.rs")).unwrap();
     let codes = codes.lines().filter_map(|line| line.split_once(": i64 = ")?.1.strip_suffix(';'));

@@ -28,4 +28,6 @@ pub mod sealed;
 pub mod sse;
 pub mod translate;
 
-pub use message::{codes, envelope, era, keys, level, meta, methods, owned, params, rpc, subject};
+pub use message::{
+    codes, envelope, era, keys, level, meta, methods, owned, params, request_meta, rpc, subject,
+};

@@ -10,5 +10,6 @@ pub mod meta;
 pub mod methods;
 pub mod owned;
 pub mod params;
+pub mod request_meta;
 pub mod rpc;
 pub mod subject;

@@ -6,8 +6,7 @@ use vmcp_crds::lower::{ClusterIssuer, PolicyCheck};
 
 use super::super::backend;
 use super::super::controller::plan;
-use super::super::dereference::References;
-use super::GuardReferences;
+use super::super::dereference::{GuardReferences, References};
 use crate::references::ReferencedSecrets;
 use crate::runtime::{BuildSettings, ChildKind, ClusterIssuerState, Desired};
 use crate::workload::spec_refusal::SpecRefusal;

@@ -1,8 +1,8 @@
 //! A store of all objects of one kind, filled by the watches that every controller shares.
 //!
 //! Listeners run after the store has the change, so that a reconcile which they start sees it. Objects are
-//! indexed by namespace: a reconcile reads its own namespace and no other. A list replaces everything that
-//! was known of its part of the cluster, also where versions went back (a restored etcd).
+//! indexed by namespace: a reconcile reads its own namespace and no other. A new list replaces all objects of
+//! its part of the cluster, even by older versions (after a restore of etcd).
 
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! State of the wanted configuration in the pods, by their reports.
+//! [`Uptake`]: progress of the pods toward the wanted configuration, as their reports tell it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,16 +11,16 @@ use crate::virtual_mcp_server::last_good::MountedConfiguration;
 use crate::virtual_mcp_server::observe::ObservedPod;
 use crate::virtual_mcp_server::validate::Plan;
 
-/// State of the wanted configuration in the pods.
+/// Progress of the pods toward the wanted configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::virtual_mcp_server) enum Uptake {
-    /// Every pod that may answer clients has it in force.
+    /// The configuration is in force in every pod that may answer clients.
     InForce,
-    /// The ConfigMap does not hold it yet; this reconcile writes it, or keeps it back.
+    /// The ConfigMap lacks the configuration; this reconcile writes it, or keeps it back.
     Unmounted,
-    /// Some pod has not reported it yet; which one.
+    /// This pod has not reported the configuration yet.
     Pending(String),
-    /// The operator or a pod refuses it; why.
+    /// The operator or a pod refuses the configuration, for this reason.
     Refused(String),
 }
 

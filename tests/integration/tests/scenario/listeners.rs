@@ -1,11 +1,14 @@
 //! Server-push messages: subscriptions, log messages and questions outside of requests, over GET and listen
 //! streams.
 
+mod ended_elsewhere;
+mod own_resources;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use vmcp_integration::{Client, Fixture, FixtureBuilder, Messages, Vmcp, VmcpBuilder, eventually, free_port};
+use vmcp_integration::{Client, Fixture, Messages, Vmcp, VmcpBuilder, eventually, free_port};
 
 const UPDATED: &str = "notifications/resources/updated";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
@@ -367,127 +370,4 @@ async fn a_modern_stream_carries_the_tasks_that_it_names() {
     let mut unable = Messages::of(vmcp.modern().open("subscriptions/listen", filter).await);
     let accepted = next_message(&mut unable, "notifications/subscriptions/acknowledged").await;
     assert_eq!(accepted["notifications"], json!({}));
-}
-
-#[tokio::test]
-async fn what_ends_elsewhere_is_told_to_the_session_that_it_belongs_to() {
-    let backend = old().await;
-    let vmcp = start_with_backends(std::slice::from_ref(&backend)).await;
-    let (_client, mut get) = session(&vmcp, &backend, json!({"elicitation": {"url": {}}})).await;
-    let mut nobody = Messages::of(vmcp.legacy().await.listen().await);
-    listening(&backend, 2).await;
-    for (method, params) in [
-        ("notifications/elicitation/complete", json!({"elicitationId": "e"})),
-        ("notifications/vendor", json!({"any": "thing"})),
-    ] {
-        send(&backend, method, &params).await;
-        assert_eq!(next_message(&mut get, method).await, params);
-    }
-    add_tool(&backend, "another").await;
-    next_message(&mut nobody, TOOLS_CHANGED).await;
-}
-
-#[tokio::test]
-async fn what_ends_on_a_shared_connection_is_told_to_the_session_in_whose_call_it_began() {
-    let shared = async |transport: fn(&str, &str) -> FixtureBuilder, name: &str, toolset: &str| {
-        transport(name, toolset).args(["--era", "legacy"]).shared().start().await
-    };
-    let backends = [
-        shared(Fixture::stdio, "process", "echo").await,
-        shared(Fixture::stdio, "process-tasks", "extended").await,
-        shared(Fixture::sse, "stream", "echo").await,
-        shared(Fixture::sse, "stream-tasks", "extended").await,
-    ];
-    let vmcp = backends.iter().fold(Vmcp::new(), VmcpBuilder::backend).start().await;
-    let able = json!({"elicitation": {"url": {}}});
-    for kind in ["process", "stream"] {
-        let of_kind = |suffix: &str| {
-            let name = format!("{kind}{suffix}");
-            backends.iter().find(|backend| backend.name == name).expect("a backend")
-        };
-        let (visits, works) = (of_kind(""), of_kind("-tasks"));
-        vmcp.with_tool(&format!("{kind}_rpc_error")).await;
-        vmcp.with_tool(&format!("{kind}-tasks_work")).await;
-        let mut people = Vec::new();
-        for (number, name) in ["ann", "bob"].into_iter().enumerate() {
-            let client = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", able.clone()).await;
-            let messages = Messages::of(client.listen().await);
-            let visit =
-                json!({"mode": "url", "url": "https://example.com", "elicitationId": name, "message": "Go"});
-            let error = json!({"code": -32042, "data": {"elicitations": [visit]}});
-            let demanded = client.call_tool(&format!("{kind}_rpc_error"), error).await;
-            assert_eq!(demanded.error()["code"], -32042, "{}", demanded.text);
-            let call = json!({"name": format!("{kind}-tasks_work"), "arguments": {}, "task": {}});
-            let begun = client.request("tools/call", call).await;
-            let task = begun.result()["task"]["taskId"].clone();
-            assert!(task.is_string(), "{}", begun.text);
-            people.push((name, messages, task, format!("{kind}-tasks-{number}")));
-        }
-        for (name, messages, task, own_id) in &mut people {
-            let ended = json!({"elicitationId": name});
-            send(visits, "notifications/elicitation/complete", &ended).await;
-            let heard = next_of(messages, "notifications/elicitation/complete").await;
-            assert_eq!(heard, ended, "{name} over {kind}");
-            let ended = json!({"taskId": own_id, "status": "completed"});
-            send(works, "notifications/tasks/status", &ended).await;
-            let heard = next_of(messages, "notifications/tasks/status").await;
-            assert_eq!(heard, json!({"taskId": task, "status": "completed"}), "{name} over {kind}");
-        }
-        // An id that began in no call is nobody's.
-        send(visits, "notifications/elicitation/complete", &json!({"elicitationId": "nobody's"})).await;
-        for (name, ..) in &people {
-            send(visits, "notifications/elicitation/complete", &json!({"elicitationId": name})).await;
-        }
-        for (name, messages, ..) in &mut people {
-            let heard = next_of(messages, "notifications/elicitation/complete").await;
-            assert_eq!(heard, json!({"elicitationId": name}));
-        }
-    }
-}
-
-#[tokio::test]
-async fn vmcps_own_resources_are_subscribed_in_both_eras_and_told_when_they_change() {
-    let jira = Fixture::http("jira", "jira").start().await;
-    let own = json!({"optimizer": {"ownResources": true}});
-    let mut vmcp = Vmcp::new().backend(&jira).config(own).start().await;
-    vmcp.with_tool("jira_create_note").await;
-    let (tool, other) = ("vmcp://tools/jira_create_note", "vmcp://tools/jira_get_jira_issue");
-    let legacy = vmcp.legacy().await;
-    let mut get = Messages::of(legacy.listen().await);
-    for uri in [tool, other, "gobby://config"] {
-        assert_eq!(
-            legacy.request("resources/subscribe", json!({"uri": uri})).await.result(),
-            &json!({}),
-            "{uri}"
-        );
-    }
-    for unknown in ["vmcp://tools/nothing", "vmcp://servers/nothing", "vmcp://nothing"] {
-        let refused = legacy.request("resources/subscribe", json!({"uri": unknown})).await;
-        assert_eq!(refused.error()["code"], -32002, "{unknown}");
-    }
-    let filter = json!({"resourceSubscriptions": [tool, "vmcp://servers/nothing", "vmcp://config"]});
-    let opened = vmcp.modern().open_as(77, "subscriptions/listen", json!({"notifications": filter})).await;
-    let mut listen = Messages::of(opened);
-    let accepted = next_message(&mut listen, "notifications/subscriptions/acknowledged").await;
-    assert_eq!(accepted["notifications"], json!({"resourceSubscriptions": ["vmcp://config", tool]}));
-
-    jira.control(json!({"do": "describe", "tool": "create_note", "description": "Another one"})).await;
-    assert_eq!(next_update(&mut get).await, json!({"uri": tool}));
-    assert_eq!(next_update(&mut listen).await["uri"], tool);
-
-    legacy.request("resources/unsubscribe", json!({"uri": tool})).await.result();
-    jira.control(json!({"do": "describe", "tool": "create_note", "description": "A third one"})).await;
-    assert_eq!(next_update(&mut listen).await["uri"], tool);
-    vmcp.reconfigure(json!({"backends": [jira.backend, {"name": "more", "url": "http://127.0.0.1:9/mcp"}]}));
-    // No update of the tool came before it.
-    assert_eq!(next_update(&mut get).await, json!({"uri": "gobby://config"}));
-    assert_eq!(next_update(&mut listen).await["uri"], "vmcp://config");
-
-    // Without the resources, subscriptions end and new ones are refused.
-    vmcp.reconfigure(json!({"optimizer": {"ownResources": false}}));
-    eventually("the end of the subscriptions", async || {
-        let refused = legacy.request("resources/subscribe", json!({"uri": "vmcp://config"})).await;
-        refused.text.contains("-32002").then_some(())
-    })
-    .await;
 }

@@ -4,6 +4,7 @@
 mod browser;
 mod pages;
 pub(super) mod pending_logins;
+pub(super) mod person;
 pub(super) mod spent_states;
 
 use std::time::Instant;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use self::browser::Browser;
 use self::pending_logins::{Login, LoginId};
+use self::person::Person;
 use super::AuthServer;
 use super::client::authorization_request::{AuthorizationRequest, Refused, client_answer};
 use super::client::form::Form;
@@ -23,7 +25,6 @@ use super::endpoint::{Answer, Endpoint, EndpointRequest, redirect};
 use super::oauth_error::{OAuthError, SERVER_ERROR, UNAVAILABLE, error};
 use super::seals::Purpose;
 use super::sign_in_event::SignInEvent;
-use super::token_endpoint::grant::Person;
 use super::upstream_provider::{Brought, ProviderTokens, SignedIn, UpstreamError, UpstreamProvider};
 use crate::auth_server::random::random;
 use crate::clock::now;

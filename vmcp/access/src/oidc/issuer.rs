@@ -10,9 +10,9 @@ use super::introspection::{Introspector, TokenDigest};
 use super::key_source::{KeySource, KeyState, Timing};
 use super::keys::KeySet;
 use super::token_type;
-use super::verify::{self, Claims, TokenError};
+use super::verify::{self, Claims};
 use crate::identity::{claim_path, scopes};
-use crate::oidc::rejection::Rejection;
+use crate::oidc::rejection::{Rejection, TokenError};
 
 /// An identity provider whose tokens are accepted. Dropping it ends the task that fetches its keys.
 #[derive(Debug)]

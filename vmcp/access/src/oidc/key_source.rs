@@ -1,10 +1,10 @@
 //! [`KeySource`]: the keys of an issuer, fetched in the background.
 //!
-//! One task an issuer fetches the keys at the start, every [`Timing::refresh`], and when a token names a key
-//! that is not known (rotation): single flight by construction, and at most once in
-//! [`Timing::least_interval`], so that made-up key ids do not become load on the provider. While the
-//! provider fails, the last good keys stay in use for `keyMaxAge` and attempts are repeated with exponential
-//! backoff and jitter. A key set without keys is a key set: the provider has withdrawn all.
+//! One task for each issuer fetches the keys: at the start, every [`Timing::refresh`], and when a token names
+//! an unknown key (rotation). So fetches are single flight, and at most one happens in
+//! [`Timing::least_interval`]: made-up key ids cause no load on the provider. While the provider fails, the
+//! last good keys stay in use for `keyMaxAge`, and the task tries again with exponential backoff and jitter.
+//! An empty key set is in force like any other: the provider has withdrawn all keys.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

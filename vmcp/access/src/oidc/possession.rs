@@ -10,11 +10,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 use vmcp_config::TokenBinding;
 
-use self::dpop_proof::{ExpectedProof, ProofError};
+use self::dpop_proof::ExpectedProof;
 use self::replays::ProofReplays;
-use super::verify::token_error::TokenError;
 use crate::identity::credential::{Credential, Scheme};
-use crate::oidc::rejection::Rejection;
+use crate::oidc::rejection::{ProofError, Rejection, TokenError};
 
 /// SHA-256 of the keys that a token is bound to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

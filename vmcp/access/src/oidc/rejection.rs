@@ -1,9 +1,12 @@
 //! [`Rejection`]: a request whose sender is not let in, and the reason.
 
+mod proof_error;
+mod token_error;
+
 use std::sync::Arc;
 
-use crate::oidc::possession::dpop_proof::ProofError;
-use crate::oidc::verify::token_error::TokenError;
+pub use self::proof_error::ProofError;
+pub use self::token_error::TokenError;
 
 /// The reason why a client is not let in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::verify::token_error::TokenError;
+use super::rejection::TokenError;
 use crate::exact_json::{Entries, entry};
 
 /// Types of access tokens where the configuration names none; a token without a type is one too. Media types,

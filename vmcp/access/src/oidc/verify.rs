@@ -1,18 +1,15 @@
 //! Verification of one access token: signature, issuer, audience, time, scopes.
 
-pub(in crate::oidc) mod parts;
-pub(in crate::oidc) mod token_error;
-
 use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::{DecodingKey, Header, Validation, decode};
 use serde_json::{Map, Value};
 use vmcp_config::OidcIssuer;
 
+use super::jwt_parts::{ALGORITHMS, part};
 use super::possession::Confirmation;
+use super::rejection::TokenError;
 use super::token_type;
 use crate::exact_json::{Entries, Json, entry};
-use parts::{ALGORITHMS, part};
-pub use token_error::TokenError;
 
 /// The claims of a verified token.
 #[derive(Debug, Clone)]

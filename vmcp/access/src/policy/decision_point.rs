@@ -9,6 +9,7 @@
 mod message;
 pub mod notices;
 mod service;
+mod signature;
 pub mod webhooks;
 
 use std::num::NonZeroUsize;
@@ -20,10 +21,10 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::DecisionPoint as Settings;
 
-use crate::clock::now;
 use crate::rate_limit::LogLimit;
 pub use message::{AskedItem, PointQuestion};
 use service::{ClientTls, Post, PostFailure, Reach, Service};
+use signature::SignatureHeaders;
 
 /// Bytes of an answer; a longer one decides nothing.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
@@ -35,8 +36,8 @@ const MAX_CACHED: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 /// call has one.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 /// Headers of a signed question.
-const TIMESTAMP: &str = "vmcp-timestamp";
-const SIGNATURE: &str = "vmcp-signature";
+const SIGNED: SignatureHeaders =
+    SignatureHeaders { timestamp: "vmcp-timestamp", signature: "vmcp-signature" };
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,12 +163,7 @@ impl DecisionPoint {
             if let Some(token) = bearer_token {
                 request = request.bearer_auth(token.expose());
             }
-            if let Some(secret) = hmac_secret {
-                let timestamp = now();
-                let signature = message::signature(secret.expose(), timestamp, body);
-                request = request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature);
-            }
-            request
+            SIGNED.sign(request, hmac_secret.as_ref(), body)
         });
         let answer = answer.await.map_err(|failure| match failure {
             PostFailure::Timeout => PointFailure::Timeout(*limit),

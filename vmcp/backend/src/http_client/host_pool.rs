@@ -1,14 +1,16 @@
-//! [`HostPool`]: the idle plain HTTP/1.1 connections to one server.
+//! [`HostPool`]: the idle plain HTTP/1.1 connections to one server; and [`PlainBody`], which gives one back.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use hyper_util::client::legacy::connect::HttpConnector;
 use parking_lot::Mutex;
 use thread_local::ThreadLocal;
@@ -18,7 +20,6 @@ use tower::ServiceExt as _;
 use vmcp_error_chain::error_chain;
 
 use super::plain_connection::PlainConnection;
-use super::response_body::{PlainBody, ResponseBody};
 use super::{MIN_SILENCE, POOL_IDLE_TIMEOUT, SendError};
 
 /// Idle connections to one server for each thread; one more closes the one that is idle longest.
@@ -53,7 +54,7 @@ impl HostPool {
     pub(super) async fn send(
         pool: &Arc<Self>,
         mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<ResponseBody>, SendError> {
+    ) -> Result<Response<PlainBody>, SendError> {
         loop {
             let reused = pool.take();
             let is_reused = reused.is_some();
@@ -70,9 +71,7 @@ impl HostPool {
             }
             match answer {
                 Ok(response) => {
-                    return Ok(response.map(|body| {
-                        ResponseBody::plain(PlainBody::new(body, connection, Arc::clone(pool)))
-                    }));
+                    return Ok(response.map(|body| PlainBody::new(body, connection, Arc::clone(pool))));
                 }
                 Err(mut error) => match error.take_message().filter(|_| is_reused) {
                     Some(unsent) => request = unsent,
@@ -202,5 +201,59 @@ impl Drop for SweepMark {
 impl fmt::Debug for HostPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("HostPool").field(&self.uri).finish()
+    }
+}
+
+/// A body on a connection of a [`HostPool`].
+#[derive(Debug)]
+pub(crate) struct PlainBody {
+    incoming: Incoming,
+    /// `None` once the body has ended.
+    connection: Option<Box<PlainConnection>>,
+    pool: Arc<HostPool>,
+}
+
+impl PlainBody {
+    fn new(incoming: Incoming, connection: Box<PlainConnection>, pool: Arc<HostPool>) -> Self {
+        let mut body = Self { incoming, connection: Some(connection), pool };
+        body.release_at_end();
+        body
+    }
+
+    /// Gives the connection back if the body is known to have ended.
+    fn release_at_end(&mut self) {
+        if self.incoming.is_end_stream() {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            HostPool::give_back(&self.pool, connection);
+        }
+    }
+
+    pub(super) fn poll_frame(
+        &mut self,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
+        let polled = connection.poll_frame(task, &mut self.incoming);
+        match &polled {
+            Poll::Ready(Some(Ok(_))) => self.release_at_end(),
+            Poll::Ready(Some(Err(_))) => drop(self.connection.take()),
+            Poll::Ready(None) => self.release(),
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    /// True once the body has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.connection.is_none()
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
     }
 }

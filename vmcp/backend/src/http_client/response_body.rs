@@ -1,15 +1,13 @@
-//! [`ResponseBody`]: the body of a response, and the connection that it arrives on.
+//! [`ResponseBody`]: the body of a response, on a connection of either client.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::frame_pace::FramePace;
-use super::host_pool::HostPool;
-use super::plain_connection::PlainConnection;
+use super::host_pool::PlainBody;
 
 /// The body of a response, which arrives at most as fast as [`FramePace`] allows. At its end a plain
 /// connection goes back to its pool; dropped before, the connection is closed.
@@ -25,48 +23,6 @@ enum BodySource {
     Plain(PlainBody),
     /// A task of the pooled client polls the connection.
     Pooled(Incoming),
-}
-
-/// A body on a connection of a [`HostPool`].
-#[derive(Debug)]
-pub(crate) struct PlainBody {
-    incoming: Incoming,
-    /// `None` once the body has ended.
-    connection: Option<Box<PlainConnection>>,
-    pool: Arc<HostPool>,
-}
-
-impl PlainBody {
-    pub(super) fn new(incoming: Incoming, connection: Box<PlainConnection>, pool: Arc<HostPool>) -> Self {
-        let mut body = Self { incoming, connection: Some(connection), pool };
-        body.release_at_end();
-        body
-    }
-
-    /// Gives the connection back if the body is known to have ended.
-    fn release_at_end(&mut self) {
-        if self.incoming.is_end_stream() {
-            self.release();
-        }
-    }
-
-    fn release(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            HostPool::give_back(&self.pool, connection);
-        }
-    }
-
-    fn poll_frame(&mut self, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
-        let polled = connection.poll_frame(task, &mut self.incoming);
-        match &polled {
-            Poll::Ready(Some(Ok(_))) => self.release_at_end(),
-            Poll::Ready(Some(Err(_))) => drop(self.connection.take()),
-            Poll::Ready(None) => self.release(),
-            Poll::Pending => {}
-        }
-        polled
-    }
 }
 
 impl ResponseBody {
@@ -101,14 +57,14 @@ impl Body for ResponseBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            BodySource::Plain(body) => body.connection.is_none(),
+            BodySource::Plain(body) => body.has_ended(),
             BodySource::Pooled(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            BodySource::Plain(body) => body.incoming.size_hint(),
+            BodySource::Plain(body) => body.size_hint(),
             BodySource::Pooled(body) => body.size_hint(),
         }
     }

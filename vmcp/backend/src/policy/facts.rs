@@ -19,7 +19,6 @@ use crate::policy::stream_floods::StreamFloods;
 use crate::program::last_words::LastWords;
 use crate::program::program_activity::ProgramActivity;
 use crate::server_log::operator_log::OperatorLog;
-use crate::transport::LinkError;
 
 /// Configuration of a backend and its signals. The lower rooms take these instead of the whole
 /// [`BackendCore`](crate::sharing::core::BackendCore), so that no room knows the ones above it.
@@ -81,9 +80,9 @@ impl Facts {
         self.settings.load_full()
     }
 
-    /// Reports a failed attempt to connect.
-    pub(crate) fn observe_failed_connect(&self, error: &LinkError) {
-        self.settings().connection_observer.connect_failed(&self.spec.name, error.connect_reason());
+    /// Reports a failed attempt to connect; `reason` is a label of a fixed set.
+    pub(crate) fn observe_failed_connect(&self, reason: &'static str) {
+        self.settings().connection_observer.connect_failed(&self.spec.name, reason);
     }
 
     /// Reports another state of the backend. Call without a lock.

@@ -53,7 +53,7 @@ pub(crate) async fn open(
     let connection = timeout(after, connect(facts, main, placement, opener, warm)).await;
     let connection =
         connection.unwrap_or_else(|_| Err(LinkError::ConnectTimeout { detail: format!("after {after:?}") }));
-    connection.inspect_err(|error| facts.observe_failed_connect(error))
+    connection.inspect_err(|error| facts.observe_failed_connect(error.connect_reason()))
 }
 
 /// Starts a process that a client will own.

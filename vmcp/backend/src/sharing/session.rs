@@ -1,5 +1,8 @@
 //! One upstream session: a connection that a client, or some clients that count as one, have for themselves:
 //! an HTTP session, an event stream or a process.
+//!
+//! This file and `session_pool` name each other: the pool makes the leases, and a lease may end its session
+//! in the pool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,11 @@
 //! Reads HTTP bodies within bounds: whole, or as server-sent events.
 
 mod answer;
+mod beginning;
 mod collected;
 mod events;
 mod filler_limit;
+mod read_pieces;
 
 use std::time::Duration;
 
@@ -17,10 +19,12 @@ use crate::http_client::ResponseBody;
 use crate::policy::byte_budget::ByteBudget;
 use crate::transport::link_error::LinkError;
 
-pub(super) use crate::transport::body::answer::{Answer, AnswerSource, ReadPieces, read};
+pub(super) use crate::transport::body::answer::{Answer, AnswerSource, read};
+pub(super) use crate::transport::body::beginning::beginning;
 pub(super) use crate::transport::body::collected::counted;
 pub(super) use crate::transport::body::events::{Event, Events};
 pub(super) use crate::transport::body::filler_limit::{FillerLimit, PAUSE};
+pub(super) use crate::transport::body::read_pieces::ReadPieces;
 
 /// Time for a stream to end after the wanted message; then its connection is closed instead of reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);

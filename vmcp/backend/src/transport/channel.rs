@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use vmcp_json::text;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::level::Level;
-use vmcp_wire::meta::{self, ProgressToken, Stamp};
 use vmcp_wire::methods;
+use vmcp_wire::request_meta::{ProgressToken, RequestMeta, Stamp};
 use vmcp_wire::translate::{self, RequestPlan};
 
 use crate::inbound::Inbound;
@@ -70,7 +70,7 @@ impl Channel {
         let ours = id.to_string();
         let plan = RequestPlan {
             subject: request.subject,
-            meta: meta::RequestMeta {
+            meta: RequestMeta {
                 stamp: self.stamp(revision, request),
                 // Tokens of different clients may be equal; our own ids are not.
                 progress_token: if wants_progress {

@@ -5,7 +5,6 @@ mod begun_answer;
 mod headers;
 mod receive;
 mod resumption;
-mod session_doubt;
 mod stream;
 
 use std::sync::atomic::AtomicBool;
@@ -27,10 +26,8 @@ use crate::transport::body::{self, AnswerLimits};
 use crate::transport::endpoint::{Endpoint, SentProof};
 use crate::transport::http::begun_answer::ReceivedAnswer;
 use crate::transport::http::headers::{REVISION, RequestHeaders, SESSION};
-use crate::transport::link_error::{self, HttpRefusal, LinkError};
+use crate::transport::link_error::{HttpRefusal, LinkError};
 use crate::transport::prepared_request::PreparedRequest;
-
-pub(crate) use self::session_doubt::SessionDoubt;
 
 /// Time for the DELETE that ends a session; a server that misses it forgets the session by itself.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -140,7 +137,7 @@ impl Http {
         }
         let (mut head, body) = response.into_parts();
         let proof = head.extensions.remove();
-        let said = self.words(&link_error::beginning(body).await, proof.as_ref());
+        let said = self.words(&body::beginning(body).await, proof.as_ref());
         Err(LinkError::Status(HttpRefusal::new(head.status, &head.headers, said)))
     }
 

@@ -2,6 +2,7 @@
 
 mod http_refusal;
 mod server_words;
+mod session_doubt;
 
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, StatusCode};
@@ -12,10 +13,11 @@ use vmcp_wire::payload::Payload;
 use crate::policy::breaker::Verdict;
 use crate::policy::byte_budget::ByteBudgetExhausted;
 use crate::request::{CallError, CredentialError, Detail, RpcOutcome, Transmission};
-use crate::transport::http::SessionDoubt;
 
 pub(crate) use self::http_refusal::{HttpRefusal, telling};
-pub(crate) use self::server_words::{Secrets, ServerWords, beginning, without_escapes};
+pub(super) use self::server_words::MAX_READ_BYTES;
+pub(crate) use self::server_words::{Secrets, ServerWords, without_escapes};
+pub(crate) use self::session_doubt::SessionDoubt;
 
 /// Failure of one exchange. `Display` is safe to show to clients; [`LinkError::detail`] is for operators and
 /// may name hosts and show what a server printed.

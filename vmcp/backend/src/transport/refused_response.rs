@@ -4,6 +4,7 @@ use http::response::Parts;
 use http::{Response, StatusCode};
 
 use crate::http_client::ResponseBody;
+use crate::transport::body;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::link_error::{self, HttpRefusal, LinkError, ServerWords};
 use crate::transport::mux::Mux;
@@ -28,7 +29,7 @@ pub(super) async fn words(
     let (mut head, body) = response.into_parts();
     let proof = head.extensions.remove();
     let secrets = endpoint.secrets(mux.inbound.secrets.load_full(), proof.as_ref());
-    let body = link_error::beginning(body).await;
+    let body = body::beginning(body).await;
     let said = ServerWords::new(&link_error::telling(head.status, &head.headers, &body), &secrets);
     (head, said)
 }

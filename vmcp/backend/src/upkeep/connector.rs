@@ -113,7 +113,7 @@ impl Connector {
             failures += 1;
             self.hint = self.hint_after(&error);
             tracing::warn!(error = error.detail(), attempt = failures, "cannot connect");
-            self.shared.facts.observe_failed_connect(&error);
+            self.shared.facts.observe_failed_connect(error.connect_reason());
             self.shared.remember_error(error.detail());
             if failures > retries || !worth_retrying(&error) {
                 break Err(error);

@@ -1,5 +1,7 @@
 //! [`Config`]: the configuration as the rest of the product sees it, validated and complete.
 
+pub(crate) mod effective;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ use super::server::Server;
 use super::telemetry::Telemetry;
 use crate::rules::Aggregation;
 use crate::rules::trusted_tools::TrustedTools;
-use crate::writing::effective::{EffectiveConfig, EffectiveSetting};
+use effective::{EffectiveConfig, EffectiveSetting};
 
 /// Paths of the settings that a server reads at its start only: a change of any other takes effect while it
 /// runs, and so does a new certificate in place of the one that `server.tls` had. A path that names a block

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::server::Server;
 use crate::problems::{self, Report};
 use api_keys::{ApiKey, RawApiKey};
 use auth_server::AuthServer;
@@ -152,10 +151,8 @@ impl RawIncomingAuth {
     }
 
     /// Warns of a port that every machine of the network may call, unless the file says that this is meant.
-    /// Replicas that have peers stand behind a balancer, which decides who reaches them.
-    pub(crate) fn check_open_port(&self, server: &Server, report: &mut Report) {
-        let is_local = server.listen.ip().is_loopback() || !server.peers.is_empty();
-        if self.kind.is_none() && !is_local && !report.is_dropped("server.listen") {
+    pub(crate) fn warn_of_open_port(&self, report: &mut Report) {
+        if self.kind.is_none() && !report.is_dropped("server.listen") {
             report.warn(
                 "server.listen",
                 "every machine that reaches this port may call every tool",

@@ -1,4 +1,4 @@
-//! The latest calls, and one of them opened. Neither arguments nor results are part of the data.
+//! Pages of the latest calls: their list, and one call in detail. The data lacks arguments and results.
 
 use maud::{Markup, html};
 

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::form::MAX_FIELDS;
-
 /// Begin of the names of fields that hold arguments; the property's name follows.
 pub const ARGUMENT_PREFIX: &str = "argument.";
+/// Most fields of a form; a tool with more takes its arguments as JSON.
+pub(super) const MAX_FIELDS: usize = 60;
 /// Field with all arguments as one JSON object; it adds to the other fields.
 const ALL: &str = "arguments";
 

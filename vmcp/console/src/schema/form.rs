@@ -3,12 +3,10 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::arguments::ARGUMENT_PREFIX;
+use super::arguments::{ARGUMENT_PREFIX, MAX_FIELDS};
 use super::tree::{is_required, type_name};
 use crate::text;
 
-/// Most fields of a form; a tool with more takes its arguments as JSON.
-pub(super) const MAX_FIELDS: usize = 60;
 /// Most values of a choice; more of them are typed.
 const MAX_CHOICES: usize = 200;
 /// Most characters of a name or a value of a choice; a longer one is written as JSON.

@@ -4,12 +4,13 @@
 //! them, and carries out the orders of their forms. The host rules of the admin port hold here too.
 //!
 //! ```text
-//! access    who may read: `server.console`, tokens, the provider, the cookie of a person who signed in
-//!   │
-//! forms     body and CSRF token of each form, before its order is carried out
-//!   │
+//! access    who may read: `server.console`, tokens, the provider, the cookie of a person who signed in;
+//!   │       form_check compares the CSRF token of each form before its order is carried out
 //! actions   orders ── overview, catalog, playground, call_pages, trying, other_pages: data of pages
 //! ```
+//!
+//! The admin port mounts these routes, and they stand behind its guard: so this room and `admin` name each
+//! other.
 
 mod access;
 mod actions;
@@ -32,7 +33,7 @@ pub(super) use access::is_served;
 pub(super) use access::oidc::CALLBACK;
 pub(super) use vmcp_console::links::ROOT;
 
-use self::access::ConsoleDoor;
+use self::access::{ConsoleDoor, form_check};
 use super::admin::{AdminGuard, audit};
 
 /// Returns the routes of the console.
@@ -57,14 +58,14 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
     // The layer that is added last runs first: each order is recorded, also one whose form is refused.
     let signed_out = Router::new()
         .route("/console/sign-out", post(access::sign_out))
-        .route_layer(from_fn_with_state(door.clone(), forms::check))
+        .route_layer(from_fn_with_state(door.clone(), form_check::check))
         .route_layer(from_fn_with_state(guard.admin.clone(), audit::record));
     let orders = Router::new()
         .route("/console/refresh", post(actions::refresh))
         .route("/console/restart", post(actions::restart))
         .route("/console/approve", post(actions::approve))
         .route("/console/try", post(trying::call))
-        .route_layer(from_fn_with_state(door.clone(), forms::check))
+        .route_layer(from_fn_with_state(door.clone(), form_check::check))
         .route_layer(from_fn(access::only_operators))
         .route_layer(from_fn_with_state(guard.admin.clone(), audit::record));
     let inside =

@@ -45,7 +45,8 @@ pub struct DownstreamRouter {
     pub(crate) topics: Arc<TopicRegistry>,
     /// Notified when a client has subscribed to an own resource.
     pub(crate) own_subscribed: Notify,
-    /// Reaches the engine, whose backends begin to deliver before it is set.
+    /// Reaches the engine, whose backends begin to deliver before it is set. Router and [`ServerPush`] name
+    /// each other, because the engine's backends hold the router: a strong reference would keep all alive.
     push: OnceLock<Weak<ServerPush>>,
 }
 

@@ -5,46 +5,13 @@
 //! as a backstop. A refusal is counted in `vmcp_client_limits_reached_total`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
 use super::identity::PrincipalKey;
-use crate::metrics::{LimitLabels, Metrics};
-
-/// State of one kind of thing, for operators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShareState {
-    /// Name of the limit, as in the metrics.
-    pub limit: &'static str,
-    /// Most of one principal.
-    pub share: usize,
-    /// Most of all principals together.
-    pub backstop: usize,
-    /// Number that all principals hold now.
-    pub held: usize,
-    /// Refusals since the start.
-    pub refused: u64,
-}
-
-/// The kinds of things that a process counts, for operators. A kind is there while its owner is.
-#[derive(Debug, Default)]
-pub struct ShareDirectory(Mutex<Vec<Weak<PrincipalShares>>>);
-
-impl ShareDirectory {
-    /// Returns the state of each kind, in the order in which they began.
-    pub fn states(&self) -> Vec<ShareState> {
-        let kinds: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
-        kinds.iter().map(|shares| shares.state()).collect()
-    }
-
-    fn add(&self, shares: &Arc<PrincipalShares>) {
-        let mut kinds = self.0.lock();
-        kinds.retain(|kind| kind.strong_count() > 0);
-        kinds.push(Arc::downgrade(shares));
-    }
-}
+use crate::metrics::{CountedShares, LimitLabels, Metrics, ShareState};
 
 /// The counts of one kind of thing.
 #[derive(Debug)]
@@ -86,14 +53,8 @@ impl PrincipalShares {
     pub fn new(limit: &'static str, share: usize, backstop: usize, metrics: &Metrics) -> Arc<Self> {
         let refused = metrics.client_limits_reached.get_or_create(&LimitLabels { limit }).clone();
         let shares = Arc::new(Self { limit, share, backstop, counts: Mutex::default(), refused });
-        metrics.shares.add(&shares);
+        metrics.shares.add(&(Arc::clone(&shares) as Arc<dyn CountedShares>));
         shares
-    }
-
-    fn state(&self) -> ShareState {
-        let Self { limit, share, backstop, counts, refused } = self;
-        let held = counts.lock().total;
-        ShareState { limit, share: *share, backstop: *backstop, held, refused: refused.get() }
     }
 
     /// Counts one more thing of a principal.
@@ -112,6 +73,14 @@ impl PrincipalShares {
         drop(counts);
         self.refused.inc();
         Err(reached)
+    }
+}
+
+impl CountedShares for PrincipalShares {
+    fn state(&self) -> ShareState {
+        let Self { limit, share, backstop, counts, refused } = self;
+        let held = counts.lock().total;
+        ShareState { limit, share: *share, backstop: *backstop, held, refused: refused.get() }
     }
 }
 

@@ -5,6 +5,7 @@
 //! on a blocking thread, so that a large catalog stalls no connection.
 
 pub(super) mod commands;
+pub(super) mod embedding_worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +21,16 @@ use vmcp_model::discovered::Discovered;
 use vmcp_search::Vectors;
 
 use super::embedding::configured;
-use super::embedding::provider::{MonitoredProvider, progress};
-use super::embedding::worker::EmbeddingWorker;
+use super::embedding::provider::MonitoredProvider;
 use super::fleet::{self, BackendChanges, Fleet, FleetPlan};
-use super::recorder::definition_changes::milliseconds;
 use super::recorder::{self, BackendNames, RecorderEntry};
 use super::shared::Shared;
 use super::snapshot::{Snapshot, build};
-use crate::access::policy::{self, Policy};
+use crate::access::configured::policy::policy;
+use crate::access::policy::Policy;
+use crate::random::milliseconds;
 use commands::{Command, ConductorHandle};
+use embedding_worker::EmbeddingWorker;
 
 /// Debounce of listings: changes within this time of each other make one snapshot. A build that takes longer
 /// stretches it to its own duration, so that building never takes more than half of the time.
@@ -205,7 +207,7 @@ impl Conductor {
         let policy = match &self.options.policy {
             Some(policy) => Arc::clone(policy),
             None if same_policy(&config, &before.config) => Arc::clone(&before.policy),
-            None => policy::configured(&config, &self.shared.metrics),
+            None => policy(&config, &self.shared.metrics),
         };
         let build = {
             let (listings, shared) = (listings.clone(), Arc::clone(&self.shared));
@@ -275,7 +277,7 @@ impl Conductor {
         let before = self.shared.snapshot.load_full();
         snapshot.generation = before.generation + 1;
         let changed = lists_changed(&before, &snapshot);
-        let (wanted, embedded) = progress(&snapshot);
+        let (wanted, embedded) = snapshot.embedding_progress();
         self.shared.metrics.catalog_tools.set(i64::try_from(wanted).unwrap_or(i64::MAX));
         let hidden = i64::try_from(snapshot.quarantine.len()).unwrap_or(i64::MAX);
         self.shared.metrics.catalog_quarantined.set(hidden);

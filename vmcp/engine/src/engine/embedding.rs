@@ -6,5 +6,3 @@ pub(in crate::engine) mod known_model;
 pub(super) mod provider;
 mod query_cache;
 pub mod ranking_services;
-pub(in crate::engine) mod regeneration;
-pub(super) mod worker;

@@ -15,8 +15,8 @@ use vmcp_backend::{
 use vmcp_config::{Config, Credentials};
 use vmcp_model::discovered::Discovered;
 
-use super::recorder::definition_changes::ChangedListing;
 use super::snapshot::declarations::BackendListings;
+use super::snapshot::definition_changes::ChangedListing;
 use crate::access::outgoing::{self, TokenFactory};
 use crate::optim::own_mark;
 use crate::telemetry::connections::ObservedConnections;

@@ -1,5 +1,11 @@
 //! Methods of [`Engine`] that hand a room what it reads: ranking services, contexts, snapshots of sessions,
-//! refreshes, other replicas.
+//! refreshes, other replicas. [`searches`] hand out searchers, [`status`] reports.
+
+mod approval;
+pub(super) mod refresh;
+mod regeneration;
+mod searches;
+mod status;
 
 use std::sync::Arc;
 
@@ -13,8 +19,8 @@ use vmcp_hooks::news::HookNews;
 use vmcp_script::jobs::ScriptJobs;
 use vmcp_script::pool::WorkerPool;
 
-use super::embedding::regeneration::{Regenerated, regenerate};
-use super::recorder::refresh::{Refresh, Refreshed};
+use self::refresh::{Refresh, Refreshed};
+use self::regeneration::{Regenerated, regenerate};
 use super::replicas::report::ReplicaReport;
 use super::replicas::{Census, ROUND_INTERVAL};
 use super::snapshot::build::session_snapshots::SessionSource;

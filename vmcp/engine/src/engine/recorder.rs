@@ -2,8 +2,6 @@
 //! entries while it writes, so that no snapshot and no reload waits for a disk that hangs.
 
 mod backlog;
-pub mod definition_changes;
-pub mod refresh;
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -14,8 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 use vmcp_config::Config;
 
 use super::shared::Shared;
+use super::snapshot::definition_changes::{self, ChangedListing};
+use crate::random::milliseconds;
 use backlog::Backlog;
-use definition_changes::{ChangedListing, milliseconds};
 
 /// Entries on their way to the recorder, which takes them at once.
 const MAX_UNTAKEN: usize = 64;

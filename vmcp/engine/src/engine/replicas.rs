@@ -28,9 +28,9 @@ use tokio::time::timeout;
 use vmcp_config::Config;
 use vmcp_store::StoreError;
 
-use super::recorder::definition_changes::milliseconds;
 use super::revocations::WithdrawnCredentials;
 use super::tool_drift::DriftGuard;
+use crate::random::milliseconds;
 use crate::search::context::Learner;
 use crate::telemetry::tool_metrics::{Filter, MetricsBook, ToolMetricsRecorder};
 use client::Answer;

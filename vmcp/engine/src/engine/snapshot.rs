@@ -5,6 +5,7 @@ pub mod build;
 pub mod client_records;
 pub mod contextual;
 pub(super) mod declarations;
+pub(super) mod definition_changes;
 pub(super) mod generation;
 pub mod index_document;
 mod instructions;
@@ -13,10 +14,9 @@ mod permissions;
 pub(in crate::engine) mod reliability;
 mod user_interfaces;
 pub(super) mod view;
-mod views;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,20 +36,22 @@ use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 use vmcp_wire::lists::pages::List;
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
-use super::tool_drift::Quarantine;
-use crate::access::decision_point::decision_point;
+use crate::access::configured::decision_point::decision_point;
+use crate::access::configured::rate_limits::rate_limiter;
+use crate::access::configured::webhooks::{CallWebhooks, webhooks};
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::policy::Policy;
-use crate::access::rate_limits::rate_limiter;
 use crate::access::sealing_keys::SealingKeys;
-use crate::access::webhooks::{CallWebhooks, webhooks};
 use crate::schema::ToolChecks;
 use crate::search::topics::TaggedTools;
 use client_records::issued_tasks::IssuedTasks;
 use client_records::linked_uris::LinkedUris;
 use declarations::{BackendDeclarations, BackendListings};
 use view::View;
-use views::Views;
+use view::views::Views;
+
+/// Tools that are hidden from clients, by backend and their own names there.
+pub(super) type Quarantine = HashSet<(Arc<str>, String)>;
 
 /// `Implementation` of vmcp, sent in the handshake.
 const SERVER_INFO: &str =
@@ -239,6 +241,11 @@ impl Snapshot {
     /// Returns the capabilities that a backend declares.
     pub fn capabilities_of(&self, backend: &str) -> Option<&ServerCapabilities> {
         self.declarations.iter().find(|(name, _)| &***name == backend).map(|(_, offer)| offer)
+    }
+
+    /// Returns the number of tools that want a vector, and the number of tools that have a vector.
+    pub(super) fn embedding_progress(&self) -> (usize, usize) {
+        (self.texts.iter().filter(|text| !text.is_empty()).count(), self.index.vectors().count())
     }
 
     /// True if a tool differs from those of another snapshot.

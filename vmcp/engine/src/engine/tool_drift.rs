@@ -7,7 +7,7 @@
 
 pub(super) mod trust;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,20 +24,15 @@ use vmcp_model::definition_diff::{FieldChange, differences, trusted_hash};
 use vmcp_model::discovered::Discovered;
 use vmcp_store::{Baseline, DriftState, ListedTool, StateStore, StoreError, ToolDrift, TrustRule};
 
-use super::conductor::commands::ConductorHandle;
-use super::recorder::definition_changes::milliseconds;
-use super::replicas::report::ApprovedTool;
-use super::shared::Shared;
+use super::snapshot::Quarantine;
 use super::snapshot::declarations::BackendListings;
-use trust::TrustReport;
+use crate::random::milliseconds;
+use trust::{ApprovedTool, TrustReport};
 
 /// Most fields that a log line names.
 const MAX_LOGGED_FIELDS: usize = 10;
 /// Least time between two log lines about a `state.db` that cannot be opened.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
-
-/// Tools that are hidden from clients, by backend and their own names there.
-pub(super) type Quarantine = HashSet<(Arc<str>, String)>;
 
 /// A listing that was compared, and the rules that it was compared by.
 struct ComparedListing {
@@ -304,35 +299,6 @@ impl DriftGuard {
         }
         Ok(adopted)
     }
-}
-
-/// Trusts the pending definition of a tool, named by its server and its own name, and publishes a snapshot
-/// with it. Returns false in the cases of [`DriftGuard::approve`].
-pub(super) async fn approve(
-    shared: Arc<Shared>,
-    conductor: ConductorHandle,
-    (server, tool): (&str, &str),
-    expected: Option<&str>,
-) -> Result<bool, StoreError> {
-    let (server, tool, expected) = (server.to_owned(), tool.to_owned(), expected.map(str::to_owned));
-    // A task of its own: an operator who hangs up leaves no approval without its snapshot.
-    let approval = tokio::spawn(async move {
-        let approve = move || -> Result<bool, StoreError> {
-            let is_approved = shared.drift.approve(&server, &tool, expected.as_deref())?;
-            if is_approved {
-                let (server, tool) = (server.as_str(), tool.as_str());
-                tracing::info!(server, tool, "the changed definition of a tool was approved");
-            }
-            Ok(is_approved)
-        };
-        let approved = tokio::task::spawn_blocking(approve).await.unwrap_or(Ok(false));
-        if matches!(approved, Ok(true)) {
-            conductor.rebuild().await;
-        }
-        approved
-    });
-    // The tasks fail only when the runtime is going down.
-    approval.await.unwrap_or(Ok(false))
 }
 
 /// Logs a change that was not known before.

@@ -4,7 +4,11 @@ use prometheus_client::encoding::EncodeLabelSet;
 use vmcp_backend::EndedSession;
 
 use super::Metrics;
-use crate::telemetry::{PIPE, TCP};
+
+/// `network.transport` of HTTP.
+pub const TCP: &str = "tcp";
+/// `network.transport` of standard input and output.
+pub const PIPE: &str = "pipe";
 
 /// Labels of a failed attempt to connect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

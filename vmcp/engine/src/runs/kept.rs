@@ -8,18 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_backend::SessionId;
 use vmcp_config::Config;
 use vmcp_store::RunClaim;
 use vmcp_wire::sealed::KeyRing;
 
 use super::Runs;
-use super::store::{LEASE, RunRecord, RunStore, RunStoreError};
-use crate::access::identity::Principal;
+use super::record::{LEASE, RunLookup, RunRecord, RunStoreError};
+use super::store::RunStore;
 use crate::random::{now, now_ms, random};
 
 /// Largest state that is kept, in bytes. A run whose state grows beyond it is known, but not continued.
@@ -30,42 +28,6 @@ const SEALED_FOR: Duration = Duration::from_hours(25);
 const MAX_LATE_REMOVALS: usize = 30;
 /// Purpose of the seal, before the id and the owner of the run.
 const CONTEXT: &[u8] = b"run of a composite tool\0";
-
-/// The run that a call may continue.
-#[derive(Debug, Clone)]
-pub struct RunLookup {
-    pub(super) owner: [u8; 32],
-    pub(super) request: [u8; 32],
-    pub(super) id: Option<String>,
-}
-
-impl RunLookup {
-    /// Names the runs of a principal, a tool, a session and arguments; with an `id`, the run of this id of
-    /// the principal and the tool.
-    pub fn new(
-        principal: &Principal,
-        session: Option<SessionId>,
-        tool: &str,
-        arguments: &str,
-        id: Option<String>,
-    ) -> RunLookup {
-        let owner = Sha256::new()
-            .chain_update(principal.binding())
-            .chain_update(principal.key().to_string())
-            .chain_update([0])
-            .chain_update(tool);
-        let request = Sha256::new()
-            .chain_update([u8::from(session.is_some())])
-            .chain_update(session.unwrap_or_default())
-            .chain_update(arguments);
-        RunLookup { owner: owner.finalize().into(), request: request.finalize().into(), id }
-    }
-
-    /// True if a run is named by its id.
-    pub fn has_id(&self) -> bool {
-        self.id.is_some()
-    }
-}
 
 /// The reason why a run is not continued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -11,8 +11,7 @@ use vmcp_config::RedisStore;
 use vmcp_error_chain::error_chain;
 use vmcp_store::{HOLDER_PROCESS_BYTES, MAX_RUNS_OF_OWNER, RunClaim};
 
-use super::kept::RunLookup;
-use super::store::{ANSWER_KNOWN, LEASE, RunRecord, RunStoreError};
+use super::record::{ANSWER_KNOWN, LEASE, RunLookup, RunRecord, RunStoreError};
 use crate::random::now_ms;
 
 /// Keeps a new run. KEYS: the run, the runs of its request, the runs of its owner. ARGV: holder, lease,

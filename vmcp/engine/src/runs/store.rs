@@ -9,33 +9,9 @@ use vmcp_config::RedisStore;
 use vmcp_error_chain::error_chain;
 use vmcp_store::{KeptRun, RunClaim, RunLease, RunName, StateStore, StoreError};
 
-use super::kept::RunLookup;
+use super::record::{ANSWER_KNOWN, LEASE, RunLookup, RunRecord, RunStoreError};
 use super::redis::RedisRuns;
 use crate::random::now_ms;
-
-/// Time after which the driver of a run that has not renewed its lease counts as ended.
-pub(super) const LEASE: Duration = Duration::from_secs(6);
-/// Time for which an answer is known as used; its state is good for ten minutes.
-pub(super) const ANSWER_KNOWN: Duration = Duration::from_hours(1);
-
-/// A store that did not answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the store of runs does not answer: {reason}")]
-pub struct RunStoreError {
-    reason: String,
-}
-
-impl RunStoreError {
-    pub(super) fn new(reason: impl Into<String>) -> RunStoreError {
-        RunStoreError { reason: reason.into() }
-    }
-}
-
-impl From<StoreError> for RunStoreError {
-    fn from(error: StoreError) -> RunStoreError {
-        RunStoreError::new(error_chain(&error))
-    }
-}
 
 /// The store of runs.
 pub(crate) enum RunStore {
@@ -45,16 +21,6 @@ pub(crate) enum RunStore {
     StateDb(Arc<StateStore>),
     /// The server that the replicas share.
     Redis(Box<RedisRuns>),
-}
-
-/// A run, as the stores take it.
-#[derive(Debug, Clone)]
-pub(super) struct RunRecord {
-    pub(super) id: String,
-    pub(super) owner: [u8; 32],
-    pub(super) request: [u8; 32],
-    /// Expiry, in milliseconds since the Unix epoch.
-    pub(super) expires_at: i64,
 }
 
 impl RunStore {

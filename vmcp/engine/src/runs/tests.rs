@@ -3,7 +3,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use vmcp_store::RunClaim;
 
-use super::kept::{ClaimError, RunLookup};
+use super::kept::ClaimError;
+use super::record::RunLookup;
 use super::report::{RunBook, RunState};
 use super::*;
 use crate::access::identity::Principal;

@@ -8,15 +8,12 @@
 pub(crate) mod contexts;
 pub(crate) mod learner;
 
-use std::sync::Arc;
-
 use vmcp_search::learning::LearningMode;
 
 pub use contexts::{Context, Contexts, QueryEmbedding};
 pub use learner::Learner;
 
-/// A backend and its own name of a tool: outlives catalogs and renames.
-pub(crate) type ToolKey = (Arc<str>, Arc<str>);
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Returns the configured way to learn, as the arithmetic knows it.
 pub fn learning_mode(configured: vmcp_config::LearningMode) -> LearningMode {

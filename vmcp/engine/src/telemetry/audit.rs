@@ -35,9 +35,10 @@ use uuid::Uuid;
 use vmcp_config::Audit;
 
 use self::event::EventContext;
+use self::event::queued_event::{QueuedEvent, ShareKey};
 use self::floods::{Flood, RefusalFloods};
 use self::otlp_logs::{EventTrace, OtlpLogs};
-use self::queue::{AuditQueue, QueuedEvent, ShareKey};
+use self::queue::AuditQueue;
 pub use self::sink::ConsoleStream;
 use self::sink::{AuditSinks, Targets};
 use super::TelemetryError;

@@ -5,13 +5,12 @@
 mod action;
 mod audit;
 mod call_metrics;
+mod call_spans;
 mod observer;
 mod observers;
 mod record;
 mod recorder;
 mod refusal;
-
-pub(in crate::telemetry) use call_metrics::error_type;
 
 pub use action::{Action, ActionArea};
 pub use observer::{Begun, CallObserver};

@@ -26,7 +26,7 @@ use crate::access::context_key::ContextKey;
 use crate::access::identity::PrincipalKey;
 use crate::metrics::Metrics;
 use crate::random::now_ms;
-use crate::search::context::ToolKey;
+use crate::telemetry::tool_metrics::ToolKey;
 use reading::LogReading;
 use sequels::SequelBook;
 

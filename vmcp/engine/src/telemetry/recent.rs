@@ -1,5 +1,6 @@
 //! Latest log lines and calls of this process, kept in memory for `vmcp logs` and `vmcp calls`.
 
+mod call_entry;
 mod calls;
 mod lines;
 mod traced;
@@ -9,7 +10,8 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-pub use self::calls::{CallEntry, RecentCall, RecentCalls};
+pub use self::call_entry::{CallEntry, RecentCall};
+pub use self::calls::RecentCalls;
 pub use self::lines::RecentLine;
 pub use self::lines::{filter, layer, lines};
 pub use self::traced::{TracedCall, WantedCall};

@@ -28,6 +28,9 @@ pub use book::MetricsBook;
 use book::SharedBook;
 use history::{CallsReport, DaysReport, HistoryQuery};
 
+/// A backend and its own name of a tool: outlives catalogs and renames.
+pub(crate) type ToolKey = (Arc<str>, Arc<str>);
+
 /// Calls that wait for the writer, which takes them out 5 times a second: enough for 40,000 calls a second.
 const QUEUE_CAPACITY: usize = 8192;
 

@@ -7,7 +7,7 @@ mod span_queue;
 use std::borrow::Cow;
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
-use opentelemetry::trace::{Status, TraceContextExt as _, TracerProvider as _};
+use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
@@ -21,7 +21,6 @@ use vmcp_wire::meta::Trace;
 
 use self::span_queue::SpanQueue;
 use super::TelemetryError;
-use super::calls::{CallObserver, CallRecord, Outcome, error_type};
 use super::logs::BACKENDS;
 use super::otlp::{self, OtlpClient};
 
@@ -116,35 +115,6 @@ pub fn trace_id(context: &TraceContext) -> Option<[u8; 16]> {
     let mut id = [0; 16];
     let digits = context.traceparent.as_deref()?.split('-').nth(1)?;
     hex::decode_to_slice(digits, &mut id).ok().map(|()| id)
-}
-
-/// Writes the end of each call into its span.
-#[derive(Debug)]
-pub(super) struct CallSpans;
-
-impl CallObserver for CallSpans {
-    fn observe(&self, record: &CallRecord) {
-        if record.span.is_disabled() {
-            return;
-        }
-        record.span.record("outcome", record.outcome.label());
-        let failed = !matches!(record.outcome, Outcome::Ok | Outcome::Cancelled);
-        if failed {
-            record.span.record("otel.status_code", "ERROR");
-        }
-        if let Some(kind) = error_type(record) {
-            record.exchange.set_attribute("error.type", kind);
-        }
-        if let Some(code) = record.error_code {
-            record.exchange.set_attribute("rpc.response.status_code", code.to_string());
-        }
-        if failed {
-            // The words of a failed tool may be about its data.
-            let said = record.error.as_deref().filter(|_| record.outcome == Outcome::RpcError);
-            let description = said.unwrap_or(record.outcome.label()).to_owned().into();
-            record.exchange.set_status(Status::Error { description });
-        }
-    }
 }
 
 struct IncomingContext<'a>(&'a TraceContext);

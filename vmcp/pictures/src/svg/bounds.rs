@@ -2,15 +2,9 @@
 
 use resvg::usvg::roxmltree::{Document, Node, ParsingOptions};
 
-use super::SvgError;
-use super::cost::Costs;
+use super::cost::{Costs, line};
+use crate::svg_error::{MAX_BYTES, MAX_DEPTH, MAX_ELEMENTS, SvgError};
 
-/// Most bytes of an SVG; a longer one is refused.
-pub const MAX_BYTES: usize = 1 << 20;
-/// Most elements; with more, an SVG is refused.
-pub const MAX_ELEMENTS: usize = 20_000;
-/// Deepest nesting, references included; readers walk it recursively.
-pub const MAX_DEPTH: usize = 64;
 /// Most nodes that are read: elements, texts between them and comments.
 const MAX_NODES: u32 = 60_000;
 /// The namespace of SVG.
@@ -62,11 +56,6 @@ pub(super) fn read(text: &str) -> Result<Document<'_>, SvgError> {
     check_elements(&document)?;
     Costs::of(&document).check()?;
     Ok(document)
-}
-
-/// Returns the line of a node, from 1.
-pub(super) fn line(node: Node<'_, '_>) -> u32 {
-    node.document().text_pos_at(node.range().start).row
 }
 
 fn check_elements(document: &Document<'_>) -> Result<(), SvgError> {

@@ -5,15 +5,17 @@ use std::collections::HashMap;
 
 use resvg::usvg::roxmltree::{Document, Node, NodeId};
 
-use super::SvgError;
-use super::bounds::{MAX_DEPTH, line};
+use crate::svg_error::{MAX_COST, MAX_DEPTH, SvgError};
 
-/// Most cost: one of an element, of a character of text and of 32 bytes of attributes.
-pub const MAX_COST: u64 = 100_000;
 /// Bytes of attributes that cost as much as an element.
 const BYTES_PER_COST: u64 = 32;
 /// Bytes of a path that have at least one vertex, on which a marker is drawn.
 const BYTES_PER_VERTEX: u64 = 2;
+
+/// Returns the line of a node, from 1.
+pub(super) fn line(node: Node<'_, '_>) -> u32 {
+    node.document().text_pos_at(node.range().start).row
+}
 
 /// Cost and height of a subtree.
 #[derive(Debug, Clone, Copy, Default)]

@@ -4,8 +4,9 @@ use rusqlite::types::Value as SqlValue;
 use serde_json::Value;
 
 use super::grammar::{Aggregate, Comparison, Condition, Function, Limit, Operation, Order, OrderKey};
-use super::table::{TABLE, quoted};
 
+/// Name of the table.
+pub(super) const TABLE: &str = "data";
 /// Rows that a limit cannot exceed.
 const MAX_LIMIT: u64 = i64::MAX as u64;
 
@@ -30,6 +31,11 @@ pub(super) enum Answer {
     Object { by: Vec<usize>, names: Vec<String> },
     /// An object for each group: its fields, then its numbers.
     Objects { by: Vec<usize>, names: Vec<String> },
+}
+
+/// Quotes a name for SQL.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// Writes the query of an operation.

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use vmcp_json::text;
 
 use super::memory::Deadline;
-use super::table::SqlError;
+use super::sql_error::SqlError;
 use crate::json::{self, Kind, quoted};
 use crate::shape::only_array;
 

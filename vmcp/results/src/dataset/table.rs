@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -17,18 +16,13 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Number, Value};
 use vmcp_json::text;
 
-use super::compile::{Answer, Query};
+use super::compile::{Answer, Query, TABLE, quoted};
 use super::functions;
-use super::memory::{Brake, Deadline, Limits, MAX_GROWTH_BYTES};
+use super::memory::{Brake, Deadline, Limits};
 use super::rows::{ROWS_BETWEEN_CHECKS, Row, Rows};
+use super::sql_error::{MAX_RESULT_BYTES, MAX_RESULT_ROWS, SqlError};
 use crate::json::{self, Kind};
 
-/// Name of the table.
-pub(super) const TABLE: &str = "data";
-/// Rows of an answer; a query with more is an error.
-const MAX_RESULT_ROWS: usize = 100_000;
-/// Bytes of an answer, 16 MiB; a larger one is an error.
-const MAX_RESULT_BYTES: usize = 16 << 20;
 /// Longest value that a query may make, unless the data have longer ones: 1 MiB.
 const MAX_VALUE_BYTES: usize = 1 << 20;
 /// Instructions of SQLite between two looks at the limits, for values of [`MAX_VALUE_BYTES`]; fewer for
@@ -36,34 +30,6 @@ const MAX_VALUE_BYTES: usize = 1 << 20;
 const OPS_BETWEEN_CHECKS: usize = 250;
 /// Largest database, in pages of 4 KiB: 512 MiB.
 const MAX_PAGES: u32 = 128 * 1024;
-
-/// Errors of a query. The text is for the model that wrote it.
-#[derive(Debug, thiserror::Error)]
-pub enum SqlError {
-    /// The query asks for something else than to read the table.
-    #[error("operation: a query may only SELECT from the table `data`, and call functions that compute: {0}")]
-    Forbidden(String),
-    /// SQLite refuses the query.
-    #[error("operation: SQL: {0}")]
-    Sql(String),
-    /// The query fails on a row. The text may hold values of the data.
-    #[error("operation: SQL: {0}")]
-    Row(String),
-    /// The time is over.
-    #[error("operation: it took longer than {0:?} and was ended; ask for less, or raise timeout")]
-    Time(Duration),
-    /// The memory is used up.
-    #[error("operation: the query needed more than {} MiB of memory and was ended; ask for less", MAX_GROWTH_BYTES >> 20)]
-    Memory,
-    /// The answer is too large.
-    #[error(
-        "operation: the answer has more than {MAX_RESULT_ROWS} rows or {MAX_RESULT_BYTES} bytes; add a limit or group the rows"
-    )]
-    TooLarge,
-    /// The data do not fit into a table.
-    #[error("data: does not fit into a table: {0}")]
-    Load(String),
-}
 
 /// The table, loaded.
 pub(super) struct Table {
@@ -301,11 +267,6 @@ fn refusal(action: &AuthAction<'_>) -> Option<String> {
             Some(name.get(..end).unwrap_or_default().to_owned())
         }
     }
-}
-
-/// Quotes a name for SQL.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn sql_value(raw: &RawValue) -> SqlValue {

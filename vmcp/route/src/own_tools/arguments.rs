@@ -2,6 +2,7 @@
 //! reader returns checked values, or an error that names the field.
 
 pub(super) mod call_arguments;
+pub(super) mod dialect;
 pub(super) mod find_arguments;
 pub(crate) mod framework_keys;
 pub(super) mod input;

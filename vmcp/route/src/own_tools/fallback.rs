@@ -20,7 +20,7 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
-use super::tool_result::TextBlock;
+use crate::answer::tool_result::TextBlock;
 use crate::answer::{Answer, Content};
 use crate::call;
 use crate::caller::CallContext;

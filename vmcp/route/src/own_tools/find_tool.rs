@@ -23,10 +23,10 @@ use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode, first_sentence};
 
 use self::short_schema::short_schema;
 use self::visible_schema::visible_schema;
-use super::call_tool::execute_code::Dialect;
-use super::tool_result;
+use super::arguments::dialect::Dialect;
 use super::unavailable::{self, UnavailableServer};
 use crate::answer::Answer;
+use crate::answer::tool_result;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::find_arguments::{Detail, FindArguments};
 pub(crate) use vmcp_engine::engine::snapshot::contextual::tool_key;

@@ -22,8 +22,8 @@ use serde::Serialize;
 use vmcp_engine::engine::kept_results::{SharedStoreError, owner};
 use vmcp_results::store::StoredResult;
 
-use super::tool_result::ErrorType;
-use super::tool_result::own_answer::Refusal;
+use super::own_answer::Refusal;
+use crate::answer::tool_result::ErrorType;
 use crate::call;
 use crate::caller::CallContext;
 

@@ -9,8 +9,8 @@ use vmcp_json::text;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
-use super::tool_result;
-use super::tool_result::own_answer::{self, Refusal};
+use super::own_answer::{self, Refusal};
+use crate::answer::tool_result;
 use crate::answer::{self, Answer};
 use crate::call::{self, Denied};
 use crate::caller::CallContext;

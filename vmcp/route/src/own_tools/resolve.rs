@@ -9,8 +9,8 @@ use serde::Serialize;
 use vmcp_model::catalog::CatalogTool;
 
 use super::fallback::call_failure::CallFailure;
-use super::tool_result::ErrorType;
-use super::tool_result::own_answer::Refusal;
+use super::own_answer::Refusal;
+use crate::answer::tool_result::ErrorType;
 use crate::call;
 use crate::caller::CallContext;
 

@@ -2,11 +2,10 @@
 //! client without one.
 
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use vmcp_config::{Exposure, OptimTool};
 
-use super::tool_result;
-use super::tool_result::own_answer::{self, Refusal};
+use super::own_answer::{self, Refusal};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
@@ -14,20 +13,12 @@ pub(crate) use vmcp_engine::context_key::ContextKey;
 pub(crate) use vmcp_engine::engine::snapshot::contextual::choose;
 pub(crate) use vmcp_engine::search::context::Context;
 use vmcp_engine::search::context::learning_mode;
-use vmcp_engine::telemetry::calls::{Origin, Outcome};
+use vmcp_engine::telemetry::calls::Origin;
 
 /// Sets the context, and answers with what it changes.
 pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let recorder = context.start_own_record(Origin::Own(OptimTool::SetContext), arguments);
-    let (result, outcome) = match set(context, arguments).await {
-        Ok(set) => {
-            let text = set.text();
-            (tool_result::told(&text, &to_raw_value(&set).unwrap_or_default()), Outcome::Ok)
-        }
-        Err(refusal) => (own_answer::refused(refusal), Outcome::ToolError),
-    };
-    recorder.settle(outcome);
-    Answer::own(result)
+    own_answer::told(recorder, set(context, arguments).await, ContextSet::text)
 }
 
 /// The answer of set_context.

@@ -235,7 +235,7 @@ async fn a_start_forgets_what_no_process_has_used_for_a_month() {
     let server = two_tools().await;
     let dir = tempfile::tempdir().unwrap();
     let store = vmcp_store::Store::open(dir.path()).unwrap();
-    let now = vmcp_engine::engine::recorder::definition_changes::milliseconds(std::time::SystemTime::now());
+    let now = vmcp_engine::random::milliseconds(std::time::SystemTime::now());
     for (backend, at) in [("s", 1), ("long-unused", 1), ("of-another-process", now)] {
         store.set_schema_hashes(backend, [(DefinitionKind::Tool, "t", "1")], at).unwrap();
     }

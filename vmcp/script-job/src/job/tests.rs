@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::server_pod::SCRIPT_PORT;
 
 pub(crate) fn settings() -> JobSettings {
     JobSettings {

@@ -4,9 +4,9 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, ChildStderr};
 use tokio::time::timeout;
 
-use super::worker::Worker;
 use crate::protocol::Failure;
 
 /// Bytes of a worker's standard error that are read.
@@ -14,11 +14,10 @@ const MAX_TEXT: u64 = 4 << 10;
 /// Time that a worker whose pipe is closed has to end; then it is killed.
 const END: Duration = Duration::from_millis(300);
 
-/// Returns the failure of a script whose worker has closed its pipe.
-pub(super) async fn explain(mut worker: Worker) -> Failure {
-    let text = text(&mut worker).await;
-    let status = timeout(END, worker.child.wait()).await.ok().and_then(Result::ok);
-    let memory = worker.bounds.memory;
+/// Returns the failure of a script whose worker has closed its pipe. `memory` is the worker's limit.
+pub(super) async fn explain(child: &mut Child, stderr: Option<ChildStderr>, memory: u64) -> Failure {
+    let text = text(stderr).await;
+    let status = timeout(END, child.wait()).await.ok().and_then(Result::ok);
     let failure = failure(&text, status, memory);
     if failure.error_type == "WorkerError" {
         tracing::warn!(?status, last_words = text, "the worker of a script died");
@@ -26,10 +25,10 @@ pub(super) async fn explain(mut worker: Worker) -> Failure {
     failure
 }
 
-/// Returns the first bytes of the worker's standard error.
-pub(super) async fn text(worker: &mut Worker) -> String {
+/// Returns the first bytes of a worker's standard error.
+pub(super) async fn text(stderr: Option<ChildStderr>) -> String {
     let mut text = Vec::new();
-    if let Some(stderr) = worker.stderr.take() {
+    if let Some(stderr) = stderr {
         // A worker that is alive says no more than it has said.
         let _ = timeout(END, stderr.take(MAX_TEXT).read_to_end(&mut text)).await;
     }

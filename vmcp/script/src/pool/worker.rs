@@ -20,8 +20,8 @@ const START: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) bounds: ResourceBounds,
-    pub(super) child: Child,
-    pub(super) stderr: Option<ChildStderr>,
+    child: Child,
+    stderr: Option<ChildStderr>,
     stdin: ChildStdin,
     stdout: ChildStdout,
 }
@@ -72,7 +72,9 @@ impl Worker {
                 Ok(worker)
             }
             Ok(Ok(_)) => Err(io::Error::new(io::ErrorKind::InvalidData, "an unexpected frame")),
-            Ok(Err(error)) => Err(io::Error::other(format!("{error}: {}", death::text(&mut worker).await))),
+            Ok(Err(error)) => {
+                Err(io::Error::other(format!("{error}: {}", death::text(worker.stderr.take()).await)))
+            }
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }
@@ -95,7 +97,10 @@ impl Interpreter for Worker {
         None
     }
 
-    fn explain(self: Box<Self>) -> BoxFuture<'static, Failure> {
-        Box::pin(death::explain(*self))
+    fn explain(mut self: Box<Self>) -> BoxFuture<'static, Failure> {
+        Box::pin(async move {
+            let (stderr, memory) = (self.stderr.take(), self.bounds.memory);
+            death::explain(&mut self.child, stderr, memory).await
+        })
     }
 }

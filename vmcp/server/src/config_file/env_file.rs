@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use vmcp_config::Secret;
 
 pub(crate) use self::parser::{EnvFile, parse};
+use super::file_content::FileContent;
 use super::secret_store::{private, write_private};
-use super::source::FileContent;
 
 /// Name of the file beside `vmcp.yaml`.
 pub const NAME: &str = ".env";

@@ -97,7 +97,7 @@ impl Inner {
         let text = match change {
             ServerChange::Add(server) => {
                 let present =
-                    self.lookup.values(&self.path, before, super::source::read_file, env_file::read);
+                    self.lookup.values(&self.path, before, super::file_content::read_file, env_file::read);
                 let referred = entry::variables_of(before);
                 let is_free = |name: &str| present.variable(name).is_none() && !referred.contains(name);
                 written = entry::write(server, is_free);

@@ -8,8 +8,8 @@ use vmcp_access::outgoing::logins::Logins;
 use vmcp_config::{Config, Problem};
 
 use super::env_file::EnvFile;
+use super::file_content::FileContent;
 use super::secret_store::{self, StoredSecret};
-use super::source::FileContent;
 use super::{env_file, keyring};
 
 /// Sources of values besides files that references name.

@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<StoredSecrets, String> {
 
 /// Reads the store at `path`; none is an empty one.
 pub fn read(path: &Path) -> Result<StoredSecrets, String> {
-    let text = super::source::read_file(path)?;
+    let text = super::file_content::read_file(path)?;
     parse(&text.unwrap_or_default())
 }
 

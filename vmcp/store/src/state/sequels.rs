@@ -1,4 +1,4 @@
-//! Tools that followed a tool within a session.
+//! Rows of `state.db` about sequels: tools that clients called next after another tool, within a session.
 
 use rusqlite::{Row, params};
 

@@ -9,6 +9,7 @@ mod meta;
 mod params;
 mod read;
 mod splice;
+mod subject;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +20,6 @@ use serde_json::value::RawValue;
 use vmcp_json::text;
 
 use crate::message::envelope::{EnvelopeError, MAX_DEPTH, Message, Reason};
-use crate::message::subject;
 pub use meta::OwnedMeta;
 pub use params::OwnedParams;
 use read::{Envelope, Span};
@@ -136,10 +136,10 @@ impl OwnedRequest {
         &self.params
     }
 
-    /// Returns the tool, prompt, resource or task that the request names, see [`fn@subject::get`].
+    /// Returns the tool, prompt, resource or task that the request names, see [`fn@crate::subject::get`].
     #[must_use]
     pub fn subject(&self) -> Option<Cow<'_, str>> {
-        subject::of(self.method(), &self.params)
+        self.params.subject(self.method())
     }
 }
 

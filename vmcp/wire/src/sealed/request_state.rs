@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 use vmcp_json::duplicates;
 
 use crate::message::owned::OwnedParams;
-use crate::message::subject;
 use crate::sealed::{KeyRing, Nonce, OpenError};
 
 /// The most bytes that a backend's own state may have; a larger one cannot be sealed.
@@ -152,7 +151,7 @@ fn decode(opened: &[u8]) -> Option<(Binding, Continuation)> {
 #[must_use]
 pub fn digest(method: &str, params: &OwnedParams) -> [u8; 32] {
     let mut hash = Sha256::new();
-    let subject = subject::of(method, params).unwrap_or_default();
+    let subject = params.subject(method).unwrap_or_default();
     for part in [method, &subject] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());

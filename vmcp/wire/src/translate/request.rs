@@ -1,9 +1,9 @@
 //! Translates the parameters of a request on their way from a client to a backend.
 
 use crate::message::owned::{OwnedParams, Splice};
+use crate::message::request_meta::{RequestMeta, Stamp};
 use crate::message::{keys::INPUT_RESPONSES, keys::REQUEST_STATE};
-use crate::message::{meta::RequestMeta, meta::Stamp};
-use crate::message::{methods, rpc, subject};
+use crate::message::{methods, rpc};
 
 /// The changes of a request.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ pub struct RequestPlan<'a> {
 pub fn write_request<'a>(id: u64, method: &str, params: &'a OwnedParams, plan: &RequestPlan<'a>) -> Vec<u8> {
     let mut splice = Splice::of_params(params);
     if let Some(subject) = plan.subject {
-        subject::splice(method, params, &mut splice, subject);
+        splice.set_subject(method, params, subject);
     }
     match plan.meta.stamp {
         // Both keys belong to the modern era's multi-round requests; a legacy backend asks on its own.

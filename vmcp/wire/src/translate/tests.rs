@@ -2,10 +2,11 @@ use serde_json::value::RawValue;
 use vmcp_json::json_rope::JsonRope;
 
 use super::*;
+use crate::message::meta::Trace;
 use crate::message::methods;
 use crate::message::owned::OwnedParams;
+use crate::message::request_meta::{ProgressToken, RequestMeta, Stamp};
 use crate::message::{era::Era, era::Revision};
-use crate::message::{meta::ProgressToken, meta::RequestMeta, meta::Stamp, meta::Trace};
 
 fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()

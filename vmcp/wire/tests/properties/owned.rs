@@ -31,7 +31,7 @@ fn same_params(method: &str, owned: &OwnedParams, params: &Params<'_>) {
         params.meta.client_name().filter(|_| params.meta.client_info().is_some())
     );
     let subject = subject::get(method, &params.object);
-    assert_eq!(subject::of(method, owned), subject);
+    assert_eq!(owned.subject(method), subject);
 }
 
 /// Asserts that both readers make the same of `text`.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth_server::client::authorization_request::AuthorizationRequest;
 use crate::auth_server::random::random;
-use crate::auth_server::token_endpoint::grant::Person;
+use crate::auth_server::sign_in::person::Person;
 use crate::auth_server::upstream_provider::ProviderTokens;
 
 /// Most logins that wait; a further one takes the place of the oldest, whose person signs in again. Only who

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::*;
 use crate::identity::client_certificate::ClientCertificate;
 use crate::identity::credential::{Credential, ProvedRequest, Scheme};
-use crate::oidc::possession::dpop_proof::ProofError;
+use crate::oidc::rejection::ProofError;
 use crate::testing::Key;
 
 const URL: &str = "https://tools.example.com/mcp";

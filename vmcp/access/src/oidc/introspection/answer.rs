@@ -8,8 +8,9 @@ use vmcp_config::OidcIssuer;
 use crate::clock::now;
 use crate::exact_json::{self, Json};
 use crate::oidc::possession::Confirmation;
+use crate::oidc::rejection::TokenError;
 use crate::oidc::token_type;
-use crate::oidc::verify::{Claims, TokenError};
+use crate::oidc::verify::Claims;
 
 /// Bytes of an answer: as many as a token may have, because its claims are kept.
 const MAX_BYTES: usize = 32 << 10;

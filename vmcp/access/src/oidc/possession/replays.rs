@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::dpop_proof::{MAX_AGE, MAX_AHEAD, ProofError, ProofId};
-use crate::oidc::rejection::Rejection;
+use super::dpop_proof::{MAX_AGE, MAX_AHEAD, ProofId};
+use crate::oidc::rejection::{ProofError, Rejection};
 
 /// Time for which a proof is remembered: then its `iat` is too old.
 const MEMORY: Duration = Duration::from_secs(MAX_AGE + MAX_AHEAD + 1);

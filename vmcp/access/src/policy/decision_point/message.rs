@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use ring::hmac;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -135,12 +134,4 @@ pub(super) fn decision(answer: &[u8]) -> Result<PointDecision, PointFailure> {
     let reason = reason.map(|reason| sanitize::text(&reason)).filter(|reason| !reason.is_empty());
     let reason = reason.map(|reason| reason.chars().take(MAX_REASON_CHARS).collect::<String>());
     Ok(PointDecision { allowed: allow, reason: reason.map(Arc::from), cached: false })
-}
-
-/// Signs a question: HMAC-SHA256 of the timestamp, a dot and the body, as `sha256=HEX`.
-pub(super) fn signature(secret: &str, timestamp: u64, body: &[u8]) -> String {
-    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()));
-    context.update(format!("{timestamp}.").as_bytes());
-    context.update(body);
-    format!("sha256={}", hex::encode(context.sign()))
 }

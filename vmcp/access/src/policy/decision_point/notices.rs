@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use vmcp_config::SessionWebhook as Settings;
 
-use super::message::signature;
+use super::SIGNED;
 use super::service::{ClientTls, Post, PostFailure, Reach, Service};
-use super::{SIGNATURE, TIMESTAMP};
 
 /// Bytes of an answer with status 200 that are read; a longer one counts as taken all the same.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
@@ -69,12 +68,8 @@ impl NoticeReceiver {
     pub async fn send(&self, body: Vec<u8>) -> Result<(), NoticeFailure> {
         let Settings { url, hmac_secret, timeout, .. } = &*self.settings;
         let post = Post { url, body, limit: *timeout, max_answer: MAX_ANSWER_BYTES };
-        let answer = self.service.post(post, |request, body| {
-            let Some(secret) = hmac_secret else { return request };
-            let timestamp = crate::clock::now();
-            let signature = signature(secret.expose(), timestamp, body);
-            request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature)
-        });
+        let answer =
+            self.service.post(post, |request, body| SIGNED.sign(request, hmac_secret.as_ref(), body));
         match answer.await {
             Ok(answer) if answer.status.is_success() => Ok(()),
             Ok(answer) => Err(NoticeFailure::Status(answer.status.as_u16())),

@@ -156,10 +156,10 @@ async fn a_signed_question_proves_its_sender() {
     let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
     assert_eq!(header("authorization: "), "Bearer bearer-of-vmcp");
     let timestamp: u64 = header("vmcp-timestamp: ").parse().unwrap();
-    assert_eq!(header("vmcp-signature: "), message::signature(secret, timestamp, body.as_bytes()));
+    assert_eq!(header("vmcp-signature: "), signature::signature(secret, timestamp, body.as_bytes()));
     // Of `openssl dgst -sha256 -hmac key` about `1.The quick brown fox`.
     let expected = "sha256=1ef269d2a2a1f8d397e0e25c3e3013fb5687509234565e6e49ea45a138768457";
-    assert_eq!(message::signature("key", 1, b"The quick brown fox"), expected);
+    assert_eq!(signature::signature("key", 1, b"The quick brown fox"), expected);
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use vmcp_config::Webhook as Settings;
 
-use super::message::signature;
 use super::service::{ClientTls, Place, Post, PostFailure, Reach, Service};
+use super::signature::SignatureHeaders;
 use crate::rate_limit::LogLimit;
 pub use question::{AskedCall, ToolAnswer};
 
@@ -31,8 +31,8 @@ const MAX_WAITING: usize = 4096;
 /// Least time between two log lines about missing answers for one reason.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 /// Headers of a signed question.
-const TIMESTAMP: &str = "x-toolhive-timestamp";
-const SIGNATURE: &str = "x-toolhive-signature";
+const SIGNED: SignatureHeaders =
+    SignatureHeaders { timestamp: "x-toolhive-timestamp", signature: "x-toolhive-signature" };
 
 /// Place of a webhook on the way of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,12 +186,7 @@ impl Webhook {
     async fn post(&self, place: &Place<'_>, body: Vec<u8>) -> Result<Option<Vec<u8>>, WebhookFailure> {
         let Settings { url, hmac_secret, timeout: limit, .. } = &*self.settings;
         let post = Post { url, body, limit: *limit, max_answer: MAX_ANSWER_BYTES };
-        let answer = place.post(post, |request, body| {
-            let Some(secret) = hmac_secret else { return request };
-            let timestamp = crate::clock::now();
-            let signature = signature(secret.expose(), timestamp, body);
-            request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature)
-        });
+        let answer = place.post(post, |request, body| SIGNED.sign(request, hmac_secret.as_ref(), body));
         let answer = answer.await.map_err(|failure| self.failure(failure))?;
         match answer.status {
             reqwest::StatusCode::OK => Ok(Some(answer.body)),

@@ -1,13 +1,13 @@
 //! Reads one answer: collected, or begun if its caller can take it while it arrives.
 
 use bytes::Bytes;
-use hyper::body::Body as _;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::payload::{ScanError, ScannedKeys, Scanner};
 
+use super::AnswerLimits;
 use super::collected::Collected;
 use super::events::Events;
-use super::{AnswerLimits, next};
+use super::read_pieces::ReadPieces;
 use crate::http_client::ResponseBody;
 use crate::transport::link_error::LinkError;
 
@@ -29,27 +29,6 @@ pub(in crate::transport) enum Answer {
     Whole(ByteRope, Result<ScannedKeys, ScanError>),
     /// The beginning of a result, read by the scanner. The rest is still to be read.
     Begun(Scanner, ByteRope),
-}
-
-/// A source of one answer's bytes.
-pub(in crate::transport) trait ReadPieces: Send {
-    /// The next piece of the answer; `None` at its end.
-    fn next_piece(&mut self) -> impl Future<Output = Result<Option<Bytes>, LinkError>> + Send;
-
-    /// Bytes that the answer is announced to have at least.
-    fn announced(&self) -> u64 {
-        0
-    }
-}
-
-impl ReadPieces for ResponseBody {
-    async fn next_piece(&mut self) -> Result<Option<Bytes>, LinkError> {
-        next(self).await
-    }
-
-    fn announced(&self) -> u64 {
-        self.size_hint().lower()
-    }
 }
 
 impl ReadPieces for AnswerSource {

@@ -18,12 +18,11 @@ use super::Http;
 use super::begun_answer::{BegunAnswer, ReceivedAnswer};
 use super::headers::LAST_EVENT;
 use super::resumption::Resumptions;
-use super::session_doubt::SessionDoubt;
 use crate::http_client::ResponseBody;
 use crate::request::{Request, RpcOutcome};
 use crate::transport::body::{self, Answer, AnswerSource, Events};
 use crate::transport::endpoint::{SentProof, is_event_stream};
-use crate::transport::link_error::{self, HttpRefusal, LinkError, ServerWords};
+use crate::transport::link_error::{self, HttpRefusal, LinkError, ServerWords, SessionDoubt};
 
 /// Messages of one batch that are read; further ones are left out.
 pub(super) const MAX_BATCH: usize = 1000;
@@ -72,7 +71,7 @@ impl Http {
         let status = parts.status;
         let proof = parts.extensions.remove();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            let beginning = link_error::beginning(body).await;
+            let beginning = body::beginning(body).await;
             let refused = LinkError::refused(status, &parts.headers, self.words(&beginning, proof.as_ref()));
             // Some servers refuse a session that they do not know as they refuse credentials.
             let doubt = SessionDoubt::read(&beginning);

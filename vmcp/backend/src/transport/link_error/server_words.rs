@@ -3,25 +3,18 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName};
-use tokio::time::timeout;
 use url::form_urlencoded;
 use vmcp_config::{KnownSecrets, MASK, sanitize};
 use vmcp_json::text;
 
-use crate::http_client::ResponseBody;
-use crate::transport::body::{self, ReadPieces as _};
-
 /// Most characters that are shown; the rest is left out.
 const MAX_CHARACTERS: usize = 200;
 /// Bytes that are looked at.
-const MAX_READ_BYTES: usize = 8 * 1024;
-/// Time for the beginning of a body to arrive; later bytes are left out.
-const READ_TIMEOUT: Duration = Duration::from_secs(1);
+pub(in crate::transport) const MAX_READ_BYTES: usize = 8 * 1024;
 /// Fewest bytes of a header's value that is masked: a shorter one would mask parts of ordinary words.
 const MIN_SECRET_BYTES: usize = 6;
 /// Elements without text for a person.
@@ -72,23 +65,6 @@ impl fmt::Display for ServerWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() { Ok(()) } else { write!(f, ": {}", self.0) }
     }
-}
-
-/// Reads the beginning of a body; the rest is read in the background, so that its connection can be used
-/// again.
-pub(crate) async fn beginning(mut source: ResponseBody) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let read = async {
-        // One byte more than is shown tells that the text was cut.
-        while bytes.len() <= MAX_READ_BYTES
-            && let Ok(Some(piece)) = source.next_piece().await
-        {
-            bytes.extend_from_slice(piece.get(..=MAX_READ_BYTES).unwrap_or(&piece));
-        }
-    };
-    let _ = timeout(READ_TIMEOUT, read).await;
-    body::drain(source);
-    bytes
 }
 
 /// Secrets that a server knows from vmcp, and might repeat: the configured ones, and the headers that were

@@ -4,6 +4,7 @@
 mod aws;
 mod raw;
 mod raw_aws;
+mod token_url;
 mod upstream_inject;
 mod validation;
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::source_naming::{self, RawSourceGroups, SourceNaming};
 use crate::problems::Report;
-use crate::sections::server::tls::check_pem;
+use crate::values::pem::check_pem;
 
 /// Client certificates.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

@@ -1,4 +1,7 @@
 //! Token introspection (RFC 7662): the issuer itself says whether a token is good, and whose it is.
+//!
+//! This file and `oidc` name each other: people write the keys of introspection flat among those of their
+//! issuer, and its raw block follows them.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

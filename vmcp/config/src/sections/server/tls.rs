@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problems::Report;
+use crate::values::pem::check_pem;
 use crate::values::secret::Secret;
 
 /// Certificate and key of the client port.
@@ -35,19 +36,6 @@ impl RawTls {
         check_pem(self.key.expose(), "PRIVATE KEY", "server.tls.key", report);
         Tls { certificate: self.certificate.clone(), key: self.key.clone() }
     }
-}
-
-/// Reports a text that has no PEM block of this kind.
-pub(crate) fn check_pem(text: &str, kind: &str, path: &str, report: &mut Report) {
-    if report.is_dropped(path) || (text.contains("-----BEGIN ") && text.contains(&format!("{kind}-----"))) {
-        return;
-    }
-    let remedy = format!("write the path of a PEM file: `{}: ${{file:/path}}`", name_of(path));
-    report.problem(path, format!("no {} in PEM", kind.to_ascii_lowercase()), remedy);
-}
-
-fn name_of(path: &str) -> &str {
-    path.rsplit_once('.').map_or(path, |(_, name)| name)
 }
 
 /// Checks that a process with TLS is not one of several that hand requests on to each other.

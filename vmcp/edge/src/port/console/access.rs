@@ -1,6 +1,7 @@
 //! The door of the console: `server.console`, the tokens of operators and viewers, and the cookie of a person
 //! who has signed in with one of them, or at the provider.
 
+pub(super) mod form_check;
 pub(in crate::port) mod oidc;
 
 use std::sync::Arc;

@@ -3,48 +3,16 @@
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use serde::Deserialize;
 use vmcp_console::links::link;
 
 use super::access::ConsoleDoor;
-use super::catalog::{NamedTool, unknown};
-
-/// An order that was carried out, as the next page's address names it.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Done {
-    /// A server is listed again.
-    Refreshed,
-    /// A server is connected again.
-    Restarted,
-    /// A changed definition is trusted.
-    Approved,
-}
-
-impl Done {
-    fn word(self) -> &'static str {
-        match self {
-            Done::Refreshed => "refreshed",
-            Done::Restarted => "restarted",
-            Done::Approved => "approved",
-        }
-    }
-
-    /// Returns the message for the next page.
-    pub(super) fn notice(self) -> &'static str {
-        match self {
-            Done::Refreshed => "The server is being listed again.",
-            Done::Restarted => "The connection is being made again.",
-            Done::Approved => "The definition is approved: clients find and call the tool again.",
-        }
-    }
-}
+use super::catalog::{Done, NamedTool, unknown};
 
 /// Answers `POST /console/refresh`.
 pub(super) async fn refresh(State(door): State<ConsoleDoor>, Query(query): Query<NamedTool>) -> Response {
     // Without a name, every server would be meant.
     if query.server.is_empty() || !door.engine().refresh(Some(&query.server)) {
-        return unknown("server", &query.server);
+        return unknown("server", &query.server).into_response();
     }
     back("server", &[("server", &query.server)], Done::Refreshed)
 }
@@ -53,7 +21,7 @@ pub(super) async fn refresh(State(door): State<ConsoleDoor>, Query(query): Query
 pub(super) async fn restart(State(door): State<ConsoleDoor>, Query(query): Query<NamedTool>) -> Response {
     match door.engine().snapshot().backends.get(query.server.as_str()) {
         Some(backend) => backend.restart(),
-        None => return unknown("enabled server", &query.server),
+        None => return unknown("enabled server", &query.server).into_response(),
     }
     back("server", &[("server", &query.server)], Done::Restarted)
 }

@@ -1,10 +1,12 @@
-//! Headers of all answers of the console, its style sheet and its script.
+//! Parts of the console's answers: headers of all, style sheet and script, JSON of servers as pages show it.
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use vmcp_console::assets::{CONTENT_SECURITY_POLICY, SCRIPT, STYLE};
+use vmcp_json::text::without_half_surrogates;
 
 /// Headers of every answer. Pages hold names and errors of servers: no cache keeps them, no other site frames
 /// them or reads their address. With `no-referrer`, browsers would send `Origin: null` with each form.
@@ -35,4 +37,16 @@ pub(super) async fn style() -> impl IntoResponse {
 /// Answers `GET /console/console.js`.
 pub(super) async fn script() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT)
+}
+
+/// Parses JSON of a server; half a surrogate pair, which no Rust string can hold, is replaced.
+pub(super) fn parsed(text: &str) -> Option<Value> {
+    serde_json::from_str(without_half_surrogates(text).as_deref().unwrap_or(text)).ok()
+}
+
+/// Indents JSON; a text that cannot be parsed stays as it is.
+pub(super) fn indented(text: &str) -> String {
+    parsed(text)
+        .and_then(|value| serde_json::to_string_pretty(&value).ok())
+        .unwrap_or_else(|| text.to_owned())
 }

@@ -1,24 +1,25 @@
 //! The data of the pages about servers and tools.
 
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use vmcp_console::frame::Frame;
 use vmcp_console::pages::catalog::{PAGE_SIZE, ToolRow, Visibility, catalog as catalog_page};
 use vmcp_console::pages::server::{MAX_CHANGES, ServerPage, server as server_page};
 use vmcp_console::pages::tool::{Change, Reliability, ToolAccess, ToolPage, tool as tool_page};
+use vmcp_console::text::{MAX_LINE, inert};
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::telemetry::tool_metrics::report::{MetricsQuery, report};
-use vmcp_json::text::without_half_surrogates;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::definition_diff::MAX_FIELDS;
 
 use super::access::{ConsoleDoor, Visitor};
-use super::actions::Done;
+use super::answer::{indented, parsed};
 use super::other_pages::client_query::ClientQuery;
 use super::overview::remedy;
 use crate::port::admin::diagnosis::explain_tool::{ToolExplanation, explain};
@@ -48,6 +49,38 @@ pub(super) struct NamedTool {
     done: Option<Done>,
 }
 
+/// An order that was carried out, as the next page's address names it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Done {
+    /// A server is listed again.
+    Refreshed,
+    /// A server is connected again.
+    Restarted,
+    /// A changed definition is trusted.
+    Approved,
+}
+
+impl Done {
+    /// Returns the word for the query `?done=WORD`.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Done::Refreshed => "refreshed",
+            Done::Restarted => "restarted",
+            Done::Approved => "approved",
+        }
+    }
+
+    /// Returns the message for the next page.
+    pub(super) fn notice(self) -> &'static str {
+        match self {
+            Done::Refreshed => "The server is being listed again.",
+            Done::Restarted => "The connection is being made again.",
+            Done::Approved => "The definition is approved: clients find and call the tool again.",
+        }
+    }
+}
+
 /// Answers `GET /console/tools`.
 pub(super) async fn tools(
     State(door): State<ConsoleDoor>,
@@ -69,7 +102,7 @@ pub(super) async fn server(
 ) -> Response {
     let snapshot = door.engine().snapshot();
     let status = door.engine().backend_status().into_iter().find(|backend| backend.name == query.server);
-    let Some(status) = status else { return unknown("server", &query.server) };
+    let Some(status) = status else { return unknown("server", &query.server).into_response() };
     let changes = match door.engine().changed_tools().await {
         Ok(changes) => changes.into_iter().filter(|change| change.server == query.server),
         Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
@@ -92,12 +125,12 @@ pub(super) async fn tool(
     Extension(visitor): Extension<Visitor>,
     Query(query): Query<NamedTool>,
     Query(client): Query<ClientQuery>,
-) -> Response {
+) -> Result<Response, Unknown> {
     let snapshot = door.engine().snapshot();
-    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", query.shown_name()) };
+    let tool = query.find(&snapshot)?;
     let changes = match door.engine().changed_tools().await {
         Ok(changes) => changes,
-        Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+        Err(error) => return Ok((StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response()),
     };
     let (server, original) = (&*tool.backend, tool.definition.name.as_str());
     let is_this = |of: &str, name: &str| of == server && name == original;
@@ -142,22 +175,20 @@ pub(super) async fn tool(
         change,
         access: access(&door, &client, &tool).await,
     };
-    Html(tool_page(&framed(&door, &visitor, &query), &data)).into_response()
-}
-
-/// Returns the tool that a query names.
-pub(super) fn find(snapshot: &Snapshot, query: &NamedTool) -> Option<std::sync::Arc<CatalogTool>> {
-    let catalog = snapshot.unfiltered();
-    if query.tool.is_empty() {
-        return catalog.tool(&query.name).cloned();
-    }
-    catalog.tools_of(&query.server).find(|tool| tool.definition.name == query.tool).cloned()
+    Ok(Html(tool_page(&framed(&door, &visitor, &query), &data)).into_response())
 }
 
 impl NamedTool {
-    /// Returns the name that a refusal repeats.
-    pub(super) fn shown_name(&self) -> &str {
-        if self.tool.is_empty() { &self.name } else { &self.tool }
+    /// Returns the tool that the query names.
+    pub(super) fn find(&self, snapshot: &Snapshot) -> Result<Arc<CatalogTool>, Unknown> {
+        let catalog = snapshot.unfiltered();
+        let (found, shown) = if self.tool.is_empty() {
+            (catalog.tool(&self.name), &self.name)
+        } else {
+            let of_server = catalog.tools_of(&self.server).find(|tool| tool.definition.name == self.tool);
+            (of_server, &self.tool)
+        };
+        found.cloned().ok_or_else(|| unknown("tool", shown))
     }
 }
 
@@ -186,11 +217,23 @@ async fn access(door: &ConsoleDoor, client: &ClientQuery, tool: &CatalogTool) ->
     }
 }
 
-/// Answers 404 for a name that the catalog does not have.
-pub(super) fn unknown(kind: &str, name: &str) -> Response {
-    let name = vmcp_console::text::inert(name, vmcp_console::text::MAX_LINE);
-    (StatusCode::NOT_FOUND, format!("no {kind} is called `{name}`; {} lists all\n", "/console/tools"))
-        .into_response()
+/// A name that the catalog does not have; answered with 404.
+pub(super) struct Unknown {
+    kind: &'static str,
+    name: String,
+}
+
+/// Returns the refusal of a `name`, which may be any text.
+pub(super) fn unknown(kind: &'static str, name: &str) -> Unknown {
+    Unknown { kind, name: inert(name, MAX_LINE) }
+}
+
+impl IntoResponse for Unknown {
+    fn into_response(self) -> Response {
+        let Self { kind, name } = self;
+        (StatusCode::NOT_FOUND, format!("no {kind} is called `{name}`; /console/tools lists all\n"))
+            .into_response()
+    }
 }
 
 fn framed(door: &ConsoleDoor, visitor: &Visitor, query: &NamedTool) -> Frame {
@@ -216,16 +259,4 @@ pub(super) fn visibility(snapshot: &Snapshot, tool: &CatalogTool) -> Visibility 
         CatalogTool { in_lists: false, .. } => Visibility::OnlyFound,
         _ => Visibility::Found,
     }
-}
-
-/// Parses JSON of a server; half a surrogate pair, which no Rust string can hold, is replaced.
-pub(super) fn parsed(text: &str) -> Option<Value> {
-    serde_json::from_str(without_half_surrogates(text).as_deref().unwrap_or(text)).ok()
-}
-
-/// Indents JSON; a text that cannot be parsed stays as it is.
-pub(super) fn indented(text: &str) -> String {
-    parsed(text)
-        .and_then(|value| serde_json::to_string_pretty(&value).ok())
-        .unwrap_or_else(|| text.to_owned())
 }

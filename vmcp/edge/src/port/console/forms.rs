@@ -1,50 +1,15 @@
-//! Bodies of forms: read within a bound, and refused without the CSRF token of their page.
+//! Bodies of forms: read within a bound of bytes and of time.
 
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::Next;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use tokio::time::timeout;
-use vmcp_console::frame::FORM_TOKEN;
 
-use super::access::{ConsoleDoor, Visitor};
-
-/// Most bytes of a form: 256 KiB. A longer one is refused with 413.
-const MAX_FORM_BYTES: usize = 256 << 10;
 /// Time for a form to arrive; a slower one is refused with 408. A request under way stops the clock of its
 /// connection, and the port has few connections.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The fields of a form whose token was checked, as an extension of the request.
-#[derive(Debug, Clone, Default)]
-pub(super) struct CheckedForm(pub(super) Vec<(String, String)>);
-
-/// Middleware that reads the body of a form and compares its token with that of the visitor. No order of the
-/// console is carried out without: its handler runs behind this.
-pub(super) async fn check(State(door): State<ConsoleDoor>, request: Request, next: Next) -> Response {
-    let (head, body) = request.into_parts();
-    let Some(visitor) = head.extensions.get::<Visitor>().cloned() else {
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-    };
-    if !is_form(&head.headers) {
-        let words = "send a form: content-type application/x-www-form-urlencoded\n";
-        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, words).into_response();
-    }
-    let pairs = match read(body, MAX_FORM_BYTES).await {
-        Ok(pairs) => pairs,
-        Err(refusal) => return refusal,
-    };
-    if !door.has_form_token(&visitor, value(&pairs, FORM_TOKEN)) {
-        let words = "the form is of another page or session: load its page again, and send it from there\n";
-        return (StatusCode::FORBIDDEN, words).into_response();
-    }
-    let mut request = Request::from_parts(head, Body::empty());
-    request.extensions_mut().insert(CheckedForm(pairs));
-    next.run(request).await
-}
 
 /// Reads the fields of a form of at most `limit` bytes, within [`RECEIVE_TIMEOUT`].
 pub(super) async fn read(body: Body, limit: usize) -> Result<Vec<(String, String)>, Response> {
@@ -62,13 +27,6 @@ pub(super) async fn read(body: Body, limit: usize) -> Result<Vec<(String, String
 /// Returns the value of a field; empty if it is absent.
 pub(super) fn value<'a>(pairs: &'a [(String, String)], name: &str) -> &'a str {
     pairs.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
-}
-
-fn is_form(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.split(';')
-        .next()
-        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
 #[cfg(test)]

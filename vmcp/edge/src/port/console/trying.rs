@@ -5,15 +5,17 @@
 
 use axum::Extension;
 use axum::extract::{Query, State};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::Html;
 use vmcp_console::pages::try_tool::{CallEnd, TryTool, try_tool};
 use vmcp_console::schema::{ARGUMENT_PREFIX, arguments};
 use vmcp_engine::access::identity::Principal;
 use vmcp_model::catalog::CatalogTool;
 
+use super::access::form_check::CheckedForm;
 use super::access::{ConsoleDoor, Visitor};
-use super::catalog::{NamedTool, find, indented, parsed, unknown};
-use super::forms::{CheckedForm, value};
+use super::answer::{indented, parsed};
+use super::catalog::{NamedTool, Unknown};
+use super::forms::value;
 use crate::port::admin::OperatorAddress;
 use crate::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
 
@@ -31,11 +33,10 @@ pub(super) async fn show(
     State(door): State<ConsoleDoor>,
     Extension(visitor): Extension<Visitor>,
     Query(query): Query<NamedTool>,
-) -> Response {
-    let snapshot = door.engine().snapshot();
-    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", query.shown_name()) };
+) -> Result<Html<String>, Unknown> {
+    let tool = query.find(&door.engine().snapshot())?;
     let data = TryTool { refused: refusal(&door, &tool), ..data(&tool) };
-    Html(try_tool(&door.frame(&visitor), &data)).into_response()
+    Ok(Html(try_tool(&door.frame(&visitor), &data)))
 }
 
 /// Answers `POST /console/try`.
@@ -45,9 +46,8 @@ pub(super) async fn call(
     Extension(CheckedForm(pairs)): Extension<CheckedForm>,
     address: Option<Extension<OperatorAddress>>,
     Query(query): Query<NamedTool>,
-) -> Response {
-    let snapshot = door.engine().snapshot();
-    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", query.shown_name()) };
+) -> Result<Html<String>, Unknown> {
+    let tool = query.find(&door.engine().snapshot())?;
     let mut data = TryTool { refused: refusal(&door, &tool), ..data(&tool) };
     if data.refused.is_none() {
         let address = address.map(|Extension(OperatorAddress(address))| address);
@@ -66,7 +66,7 @@ pub(super) async fn call(
             .filter_map(|(name, value)| Some((name.strip_prefix(ARGUMENT_PREFIX)?.to_owned(), value)));
         data.given = given.collect();
     }
-    Html(try_tool(&door.frame(&visitor), &data)).into_response()
+    Ok(Html(try_tool(&door.frame(&visitor), &data)))
 }
 
 /// Returns why the console does not call a tool; `None`: it may.

@@ -13,7 +13,6 @@ use super::configured::LOCAL;
 use super::health::{Outage, ProviderHealth, is_overload};
 use super::known_model::KnownModel;
 use super::query_cache::QueryCache;
-use crate::engine::snapshot::Snapshot;
 
 /// An embedding provider and its health. Another configuration makes another one.
 pub(in crate::engine) struct MonitoredProvider {
@@ -160,8 +159,9 @@ impl MonitoredProvider {
         self.state.lock()
     }
 
-    pub(in crate::engine) fn status(&self, snapshot: &Snapshot) -> EmbeddingStatus {
-        let (wanted, embedded) = progress(snapshot);
+    /// Returns the state of embedding; `progress` is that of the snapshot.
+    pub(in crate::engine) fn status(&self, progress: (usize, usize)) -> EmbeddingStatus {
+        let (wanted, embedded) = progress;
         let (model, down) = (self.known_model().map(|model| model.id.clone()), self.outage());
         let hint = down.as_ref().and_then(|down| hint(&down.error));
         let state = match down {
@@ -181,11 +181,6 @@ impl MonitoredProvider {
             hint,
         }
     }
-}
-
-/// Returns the number of tools that want a vector, and the number of tools that have a vector.
-pub(in crate::engine) fn progress(snapshot: &Snapshot) -> (usize, usize) {
-    (snapshot.texts.iter().filter(|text| !text.is_empty()).count(), snapshot.index.vectors().count())
 }
 
 fn hint(error: &EmbedError) -> Option<String> {

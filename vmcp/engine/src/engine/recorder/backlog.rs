@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
     use crate::engine::recorder::BackendNames;
-    use crate::engine::recorder::definition_changes::ChangedListing;
+    use crate::engine::snapshot::definition_changes::ChangedListing;
 
     fn listing(backend: &str, fingerprint: usize) -> RecorderEntry {
         let fingerprint = fingerprint.to_string();

@@ -7,7 +7,8 @@ use vmcp_access::authentication::revocations::Revocation;
 use vmcp_search::learning::LearnedPair;
 use vmcp_store::{StoredPair, ToolMetrics};
 
-use crate::search::context::ToolKey;
+use crate::engine::tool_drift::trust::ApprovedTool;
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// The counts of one replica, and what it knows of replicas that are gone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -56,15 +57,6 @@ pub(crate) struct SharedPair {
 
 const fn default_corrects() -> bool {
     true
-}
-
-/// A changed definition that an operator approved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ApprovedTool {
-    pub(crate) server: String,
-    pub(crate) tool: String,
-    /// Hash of the approved definition.
-    pub(crate) hash: String,
 }
 
 impl From<&LearnedPair<ToolKey>> for SharedPair {

@@ -12,15 +12,14 @@ use vmcp_model::catalog::{Catalog, CatalogTool};
 use vmcp_search::{Document, Index, TEXT_VERSION, Vectors, vector_text};
 use vmcp_store::{ContentKey, Store, StoreError};
 
-use super::Snapshot;
 use super::declarations::{BackendDeclarations, BackendListings};
 use super::index_document::document;
-use super::views::Views;
-use crate::access::decision_point::decision_point;
+use super::view::views::Views;
+use super::{Quarantine, Snapshot};
+use crate::access::configured::decision_point::decision_point;
+use crate::access::configured::rate_limits::rate_limiter;
+use crate::access::configured::webhooks::webhooks;
 use crate::access::policy::Policy;
-use crate::access::rate_limits::rate_limiter;
-use crate::access::webhooks::webhooks;
-use crate::engine::tool_drift::Quarantine;
 use crate::schema::ToolChecks;
 
 /// Builds the snapshot that follows `before`, without the tools under `quarantine`; its generation is set

@@ -13,8 +13,9 @@ use super::view::View;
 use crate::access::context_key::ContextKey;
 use crate::access::identity::PrincipalKey;
 use crate::optim::names::NameStyle;
-use crate::search::context::{Context, Contexts, Learned, QueryEmbedding, ToolKey};
+use crate::search::context::{Context, Contexts, Learned, QueryEmbedding};
 use crate::search::{Degraded, QueryVectors, Searcher, embed_query};
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Rounding of confidences: three identical pairs may give .29999 instead of .3.
 const TOLERANCE: f32 = 1e-6;

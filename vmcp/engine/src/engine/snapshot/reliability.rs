@@ -6,8 +6,8 @@ use vmcp_model::catalog::Catalog;
 use vmcp_search::Reliability;
 use vmcp_store::ToolMetrics;
 
-use crate::search::context::ToolKey;
 use crate::telemetry::tool_metrics::MetricsBook;
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Returns the reliability of tools over the calls of all clients, by document number.
 pub(in crate::engine) fn common_reliability(

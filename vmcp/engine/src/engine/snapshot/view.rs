@@ -1,6 +1,8 @@
 //! Views: the part of the catalog that clients with the same [`Permissions`] may list, find and call. Code
 //! that acts for a client goes through a view.
 
+pub(super) mod views;
+
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
 use vmcp_config::Config;
 use vmcp_config::rules::OnToolChange;
 use vmcp_config::rules::trusted_tools::{Fingerprint, TrustedTool, TrustedTools};
@@ -16,6 +17,15 @@ pub struct TrustReport {
     pub text: String,
     /// Its digest. Empty without a backend under quarantine.
     pub digest: String,
+}
+
+/// A changed definition that an operator approved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ApprovedTool {
+    pub(crate) server: String,
+    pub(crate) tool: String,
+    /// Hash of the approved definition.
+    pub(crate) hash: String,
 }
 
 /// Returns the trust in a listed definition with the hash `listed`. `shared` is the trusted one of the file

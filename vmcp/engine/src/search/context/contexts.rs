@@ -11,9 +11,9 @@ use tokio::sync::broadcast;
 use vmcp_backend::SessionId;
 use vmcp_search::learning::LearningMode;
 
-use super::ToolKey;
 use crate::access::context_key::ContextKey;
 use crate::access::identity::PrincipalKey;
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Contexts of this process, 1 to 3 KiB each; one more evicts the least recently used.
 const MAX_CONTEXTS: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();

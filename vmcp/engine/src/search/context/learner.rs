@@ -14,9 +14,10 @@ use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 use vmcp_search::learning::{LearnedPair, LearningMode, Signal};
 
-use super::{Contexts, Learned, QueryEmbedding, ToolKey};
+use super::{Contexts, Learned, QueryEmbedding};
 use crate::access::context_key::ContextKey;
 use crate::telemetry::calls::{CallObserver, CallRecord, Outcome};
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Uses that wait for the thread, which takes them out 5 times a second.
 const QUEUE_CAPACITY: usize = 4096;

@@ -11,6 +11,16 @@ use super::field::hex_text;
 /// Value of `prev` in the first line of a series.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
+/// Name of the series of lines in the file.
+pub(super) const MAIN: &str = "main";
+/// Name of the series in the second file, and that file's suffix.
+pub(super) const BUSY: &str = "busy";
+/// Name of the series on the console, at syslog and at a collector.
+pub(super) const STREAM: &str = "stream";
+/// Longest line that is read back, 16 MiB: an event with the most arguments that can be configured is
+/// shorter.
+pub(super) const MAX_LINE_BYTES: u64 = 16 << 20;
+
 /// The end of one series of lines.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HashChain {

@@ -1,6 +1,8 @@
 //! An audit event as JSON. Its members are those of ToolHive's events, so that the same queries read both;
 //! what is vmcp's own is in `metadata.extra`.
 
+pub(super) mod queued_event;
+
 use std::borrow::Cow;
 use std::time::SystemTime;
 

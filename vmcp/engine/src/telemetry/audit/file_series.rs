@@ -5,15 +5,10 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use super::chain::HashChain;
-use super::queue::QueuedEvent;
+use super::chain::{BUSY, HashChain, MAIN};
+use super::event::queued_event::QueuedEvent;
 use super::rotating_file::RotatingFile;
 use super::shares::FileShares;
-
-/// Suffix of the second file.
-pub(super) const BUSY: &str = "busy";
-/// Name of the first series of lines.
-const MAIN: &str = "main";
 
 /// Bytes of lines that are written at once at most, 64 KiB. A file is rotated before such a piece.
 const MAX_PENDING_BYTES: usize = 64 << 10;
@@ -141,8 +136,8 @@ impl ChainedFile {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event::queued_event::ShareKey;
     use super::super::otlp_logs::EventTrace;
-    use super::super::queue::ShareKey;
     use super::super::verify;
     use super::*;
     use crate::access::identity::Principal;

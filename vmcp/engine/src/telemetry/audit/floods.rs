@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use super::queue::ShareKey;
+use super::event::queued_event::ShareKey;
 use crate::access::identity::Principal;
 
 /// Refusals of one principal in a second that leave events.

@@ -1,14 +1,15 @@
 //! [`AuditQueue`]: events on their way to the thread that writes them, bounded by their bytes.
+//!
+//! This file and `sink` name each other: targets travel in the queue, so that a change of targets keeps its
+//! place among the events.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::oneshot;
 
-use super::otlp_logs::EventTrace;
+use super::event::queued_event::{QueuedEvent, ShareKey};
 use super::sink::Targets;
-use crate::access::identity::PrincipalKey;
 
 /// Bytes of events that wait for the thread, 8 MiB; further ones are dropped and counted.
 pub(super) const MAX_WAITING_BYTES: usize = 8 << 20;
@@ -21,34 +22,6 @@ const MAX_TAKEN_BYTES: usize = 64 << 10;
 const COLLECTING: Duration = Duration::from_millis(10);
 /// Bytes that an event takes beside its text.
 const OVERHEAD: usize = 160;
-
-/// The principal to whose share an event counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum ShareKey {
-    /// The process itself, and operators with a token: no share limits them.
-    Process,
-    /// All clients together that did not prove an identity where one is needed.
-    Strangers,
-    /// One principal.
-    Principal(PrincipalKey),
-}
-
-/// An event that is to be written.
-#[derive(Debug)]
-pub(super) struct QueuedEvent {
-    /// The event: one JSON object.
-    pub(super) json: String,
-    /// Type of the event.
-    pub(super) kind: &'static str,
-    /// Position among the events of this process, from 1; an event that is dropped leaves a gap.
-    pub(super) number: u64,
-    pub(super) trace: EventTrace,
-    pub(super) share: ShareKey,
-    /// True for a denial, which counts to a share of its own.
-    pub(super) is_denial: bool,
-    /// Told when the event is written, or cannot be.
-    pub(super) written: Option<oneshot::Sender<bool>>,
-}
 
 /// An item that the thread takes from the queue.
 #[derive(Debug)]
@@ -215,6 +188,9 @@ impl AuditQueue {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
+    use super::super::otlp_logs::EventTrace;
     use super::*;
     use crate::access::identity::Principal;
 

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::verify::MAX_LINE_BYTES;
+use super::chain::MAX_LINE_BYTES;
 
 /// Appends to `PATH`; a full one becomes `PATH.1`, that one `PATH.2`, and so on. Every write is of whole
 /// lines, and no line is torn between two files. A file that cannot be opened is tried again with each line.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::queue::ShareKey;
+use super::event::queued_event::ShareKey;
 
 /// Part of a file for one principal's events.
 const SHARE_OF_EVENTS: u64 = 10;

@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 use vmcp_config::Audit;
 
-use super::chain::HashChain;
+use super::chain::{HashChain, STREAM};
+use super::event::queued_event::QueuedEvent;
 use super::file_series::{FileSeries, Place};
 use super::otlp_logs::OtlpLogs;
-use super::queue::{AuditQueue, Next, QueuedEvent};
+use super::queue::{AuditQueue, Next};
 use super::syslog::SyslogSender;
 use crate::metrics::Metrics;
 
@@ -28,8 +29,6 @@ const TICK: Duration = Duration::from_secs(1);
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Least time between two log lines about events that were not written.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
-/// Name of the series of lines on the console, at syslog and at a collector.
-pub(super) const STREAM: &str = "stream";
 
 /// Stream for events without a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,8 +280,9 @@ impl AuditWriter {
 mod tests {
     use tokio::sync::oneshot;
 
+    use super::super::event::queued_event::ShareKey;
     use super::super::otlp_logs::EventTrace;
-    use super::super::queue::{MAX_WAITING_BYTES, ShareKey};
+    use super::super::queue::MAX_WAITING_BYTES;
     use super::*;
 
     /// A target that takes nothing before `open` is dropped.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use vmcp_config::SyslogTarget;
 
-use super::queue::QueuedEvent;
+use super::event::queued_event::QueuedEvent;
 
 /// Facility 13, "log audit".
 const FACILITY: u8 = 13;
@@ -138,8 +138,8 @@ mod tests {
     use std::io::Read as _;
     use std::net::TcpListener;
 
+    use super::super::event::queued_event::ShareKey;
     use super::super::otlp_logs::EventTrace;
-    use super::super::queue::ShareKey;
     use super::*;
 
     fn event(is_denial: bool) -> QueuedEvent {

@@ -7,12 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::chain::{self, GENESIS};
-use super::file_series::BUSY;
-use super::sink::STREAM;
+use super::chain::{self, BUSY, GENESIS, MAX_LINE_BYTES, STREAM};
 
-/// Longest line that is read, 16 MiB: an event with the most arguments that can be configured is shorter.
-pub(super) const MAX_LINE_BYTES: u64 = 16 << 20;
 /// Faults that are reported; further ones are counted only.
 const MAX_FAULTS: usize = 100;
 

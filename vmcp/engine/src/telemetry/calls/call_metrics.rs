@@ -55,7 +55,7 @@ fn count_client_operation(metrics: &Metrics, record: &CallRecord) {
 }
 
 /// Returns `error.type` of a call at its backend; `None` for a success.
-pub(in crate::telemetry) fn error_type(record: &CallRecord) -> Option<&'static str> {
+pub(super) fn error_type(record: &CallRecord) -> Option<&'static str> {
     match record.outcome {
         Outcome::Ok => None,
         Outcome::RpcError => Some(record.error_code.map_or(OTHER, code_label)),

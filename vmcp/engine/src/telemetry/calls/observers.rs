@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::action::Action;
 use super::audit::AuditLog;
+use super::call_spans::CallSpans;
 use super::observer::CallObserver;
 use super::record::CallRecord;
 use super::refusal::Refusal;
 use crate::metrics::Metrics;
-use crate::telemetry::traces::CallSpans;
 
 /// All observers of a process, in the order in which they read.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //! processor: it bounds the bytes that wait, and counts dropped lines.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
@@ -24,7 +24,7 @@ use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 use vmcp_config::{SignalExport, Telemetry};
 
-use super::losses::Signal;
+use super::losses::{CollectorState, Signal};
 use super::{OtlpClient, TARGET, resource};
 use crate::telemetry::TelemetryError;
 use crate::telemetry::logs::{self, LogSettings};
@@ -67,8 +67,11 @@ impl LogLines {
             .build()
             .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
         let waiting = Arc::<Waiting>::default();
-        let exporter =
-            CountedExporter { exporter, waiting: Arc::clone(&waiting), is_taken: AtomicBool::new(true) };
+        let exporter = CountedExporter {
+            exporter,
+            waiting: Arc::clone(&waiting),
+            collector: CollectorState::new(Signal::Logs),
+        };
         let queue = BatchConfigBuilder::default()
             .with_max_queue_size(MAX_WAITING_LINES)
             .with_max_export_batch_size(BATCH)
@@ -180,8 +183,7 @@ impl LogProcessor for BoundedQueue {
 struct CountedExporter {
     exporter: opentelemetry_otlp::LogExporter,
     waiting: Arc<Waiting>,
-    /// True while the collector takes exports; a change is logged once.
-    is_taken: AtomicBool,
+    collector: CollectorState,
 }
 
 impl LogExporter for CountedExporter {
@@ -190,17 +192,7 @@ impl LogExporter for CountedExporter {
         let bytes = batch.iter().map(|(record, _)| size_of(record)).sum();
         let exported = self.exporter.export(batch).await;
         self.waiting.leave(lines, bytes);
-        let was_taken = self.is_taken.swap(exported.is_ok(), Ordering::Relaxed);
-        match &exported {
-            Err(error) => {
-                Signal::Logs.lose(lines);
-                if was_taken {
-                    tracing::warn!(target: TARGET, %error, "log lines are not exported; see telemetry.logs and telemetry.endpoint");
-                }
-            }
-            Ok(()) if !was_taken => tracing::info!(target: TARGET, "log lines are exported again"),
-            Ok(()) => {}
-        }
+        self.collector.note(&exported, lines);
         exported
     }
 

@@ -1,7 +1,10 @@
-//! Counters of telemetry that reached no collector. They are of the process, because exporters start before
-//! its metrics exist.
+//! Counters of telemetry that reached no collector, and the log lines about it. The counters are of the
+//! process, because exporters start before its metrics exist.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::TARGET;
 
 /// Signals of OpenTelemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +32,15 @@ impl Signal {
         }
     }
 
+    /// Returns the word for its items in log lines.
+    fn items(self) -> &'static str {
+        match self {
+            Self::Traces => "spans",
+            Self::Metrics => "metrics",
+            Self::Logs => "log lines",
+        }
+    }
+
     /// Returns the number of spans or log records that were lost, or of exports of metrics that failed.
     pub fn lost(self) -> u64 {
         self.counter().load(Ordering::Relaxed)
@@ -45,6 +57,40 @@ impl Signal {
             Self::Traces => traces,
             Self::Metrics => metrics,
             Self::Logs => logs,
+        }
+    }
+}
+
+/// Availability of the collector to one exporter; a change is logged once.
+#[derive(Debug)]
+pub(in crate::telemetry) struct CollectorState {
+    signal: Signal,
+    is_taken: AtomicBool,
+}
+
+impl CollectorState {
+    /// Begins with a collector that takes exports.
+    pub(in crate::telemetry) fn new(signal: Signal) -> CollectorState {
+        CollectorState { signal, is_taken: AtomicBool::new(true) }
+    }
+
+    /// Notes the outcome of an export; a failed one loses `count` items.
+    pub(in crate::telemetry) fn note<E: Display>(&self, exported: &Result<(), E>, count: usize) {
+        let was_taken = self.is_taken.swap(exported.is_ok(), Ordering::Relaxed);
+        let (items, section) = (self.signal.items(), self.signal.label());
+        match exported {
+            Err(error) => {
+                self.signal.lose(count);
+                if was_taken {
+                    tracing::warn!(
+                        target: TARGET,
+                        %error,
+                        "{items} are not exported; see telemetry.{section} and telemetry.endpoint"
+                    );
+                }
+            }
+            Ok(()) if !was_taken => tracing::info!(target: TARGET, "{items} are exported again"),
+            Ok(()) => {}
         }
     }
 }

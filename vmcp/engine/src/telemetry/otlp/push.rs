@@ -12,7 +12,7 @@ use prost::Message as _;
 use vmcp_config::Telemetry;
 
 use super::families::{self, SampleTimes};
-use super::losses::Signal;
+use super::losses::{CollectorState, Signal};
 use super::{OtlpClient, TARGET, resource};
 use crate::telemetry::TelemetryError;
 
@@ -33,8 +33,7 @@ struct Pusher<F> {
     resource: WireResource,
     start: u64,
     render: F,
-    /// True while the collector takes exports; a change is logged once.
-    is_taken: bool,
+    collector: CollectorState,
 }
 
 impl MetricsPush {
@@ -47,13 +46,13 @@ impl MetricsPush {
         let Some(export) = &telemetry.metrics else { return Ok(None) };
         let own = resource(&telemetry.service_name, &telemetry.resource_attributes);
         let attributes = ResourceAttributesWithSchema::from(&own).attributes.0;
-        let mut pusher = Pusher {
+        let pusher = Pusher {
             client: OtlpClient::new(export)?,
             url: export.url.to_string(),
             resource: WireResource { attributes, ..WireResource::default() },
             start: nanoseconds(SystemTime::now()),
             render,
-            is_taken: true,
+            collector: CollectorState::new(Signal::Metrics),
         };
         let (stop, stopped) = mpsc::channel();
         let (end, ended) = mpsc::channel();
@@ -86,7 +85,7 @@ impl MetricsPush {
 }
 
 impl<F: Fn() -> String> Pusher<F> {
-    fn export(&mut self) {
+    fn export(&self) {
         let times = SampleTimes { start: self.start, now: nanoseconds(SystemTime::now()) };
         let scope = InstrumentationScope {
             name: "vmcp".to_owned(),
@@ -99,17 +98,7 @@ impl<F: Fn() -> String> Pusher<F> {
         let of_process = ResourceMetrics { resource, scope_metrics, ..ResourceMetrics::default() };
         let request = ExportMetricsServiceRequest { resource_metrics: vec![of_process] };
         let exported = self.client.post(&self.url, request.encode_to_vec());
-        let was_taken = std::mem::replace(&mut self.is_taken, exported.is_ok());
-        match exported {
-            Err(error) => {
-                Signal::Metrics.lose(1);
-                if was_taken {
-                    tracing::warn!(target: TARGET, error, "metrics are not exported; see telemetry.metrics and telemetry.endpoint");
-                }
-            }
-            Ok(()) if !was_taken => tracing::info!(target: TARGET, "metrics are exported again"),
-            Ok(()) => {}
-        }
+        self.collector.note(&exported, 1);
     }
 }
 

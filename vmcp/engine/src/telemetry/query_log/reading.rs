@@ -6,7 +6,7 @@ use vmcp_search::measures::search_log::{LoggedCall, LoggedSearch, LoggedTool};
 use vmcp_store::{StateStore, StoreError, StoredSearch};
 
 use super::windows::WINDOW_MS;
-use crate::search::context::ToolKey;
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Searches and calls of a log.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use lru::LruCache;
 use vmcp_store::StoredSequels;
 
 use super::Client;
-use crate::search::context::ToolKey;
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Pause after which a client's next call begins another session, in milliseconds: half an hour.
 const PAUSE_MS: i64 = 30 * 60 * 1000;

@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 use lru::LruCache;
 
 use super::Client;
-use crate::search::context::ToolKey;
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Time after a search within which a call counts as its consequence, in milliseconds: ten minutes.
 pub(super) const WINDOW_MS: i64 = 10 * 60 * 1000;

@@ -17,7 +17,7 @@ use super::windows::{OpenSearch, Windows};
 use super::{Called, Entry, QUEUE_CAPACITY, Searched, Settings};
 use crate::metrics::Metrics;
 use crate::random::now_ms;
-use crate::search::context::ToolKey;
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Time between the first entry of a batch and its commit.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);

@@ -3,38 +3,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde::{Deserialize, Serialize};
-
 use super::RecentEntries;
+use super::call_entry::{CallEntry, RecentCall};
 use super::traced::{TracedCall, WantedCall};
 use crate::telemetry::calls::{CallObserver, CallRecord};
-
-/// One call that has ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RecentCall {
-    /// Number of the call in this process, for `vmcp trace`; `None` from a server of an older version.
-    #[serde(default)]
-    pub id: Option<u64>,
-    /// Time of its end, RFC 3339.
-    pub at: String,
-    /// Tool of vmcp through which it came, such as `optim.call_tool`.
-    pub via: Option<String>,
-    /// MCP method.
-    pub method: String,
-    /// Backend, if it reached one.
-    pub backend: Option<String>,
-    /// Tool, prompt, URI or task.
-    pub item: Option<String>,
-    /// `ok`, or the kind of the failure.
-    pub outcome: String,
-    /// Milliseconds from the request to the end of the answer.
-    pub took_ms: f64,
-    /// Bytes of parameters sent to the backend, or of the arguments of an own tool.
-    pub bytes_in: u64,
-    /// Bytes of the answer.
-    pub bytes_out: u64,
-}
 
 /// Observer that keeps the latest calls.
 #[derive(Debug, Default)]
@@ -45,17 +17,6 @@ pub struct RecentCalls(RecentEntries<Entry>);
 enum Entry {
     Own(Arc<CallEntry>),
     Kept(Arc<RecentCall>),
-}
-
-/// A call as it is kept, without its arguments and spans; its texts are written only when they are read.
-#[derive(Debug)]
-pub struct CallEntry {
-    /// Number of the call in this process.
-    pub number: u64,
-    /// Time of its end.
-    pub at: SystemTime,
-    /// Its facts.
-    pub record: CallRecord,
 }
 
 impl RecentCalls {
@@ -128,24 +89,5 @@ impl CallObserver for RecentCalls {
         let record = CallRecord { span: none(), exchange: none(), arguments: None, ..record.clone() };
         let at = SystemTime::now();
         self.0.push_numbered(|number| Entry::Own(Arc::new(CallEntry { number, at, record })));
-    }
-}
-
-impl CallEntry {
-    pub(super) fn shown(&self) -> RecentCall {
-        let CallEntry { number, at, record } = self;
-        let tool = record.tool.as_ref().map(|tool| tool.name.as_str());
-        RecentCall {
-            id: Some(*number),
-            at: humantime::format_rfc3339_millis(*at).to_string(),
-            via: record.origin.own_tool().map(str::to_owned),
-            method: record.method.clone().into_owned(),
-            backend: record.backend.as_deref().map(str::to_owned),
-            item: tool.or(record.subject.as_deref()).map(str::to_owned),
-            outcome: record.outcome.label().to_owned(),
-            took_ms: record.took.as_secs_f64() * 1e3,
-            bytes_in: record.bytes_in,
-            bytes_out: record.bytes_out,
-        }
     }
 }

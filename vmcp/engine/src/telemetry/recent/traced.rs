@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::calls::{CallEntry, RecentCall};
+use super::call_entry::{CallEntry, RecentCall};
 use crate::telemetry::calls::{CallRecord, Origin};
 
 /// Hex digits of a W3C trace id.

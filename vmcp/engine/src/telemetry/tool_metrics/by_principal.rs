@@ -12,8 +12,8 @@ use vmcp_store::ToolMetrics;
 
 use super::{MetricsBook, verdict};
 use crate::access::identity::PrincipalKey;
-use crate::search::context::ToolKey;
 use crate::telemetry::calls::{CallObserver, CallRecord};
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Identities that are remembered; one more evicts the least recently active. Its searches then find every
 /// tool reliable again.

@@ -5,7 +5,7 @@
 //! before it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use opentelemetry::Context;
@@ -15,8 +15,7 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor,
 };
 
-use crate::telemetry::otlp::TARGET;
-use crate::telemetry::otlp::losses::Signal;
+use crate::telemetry::otlp::losses::{CollectorState, Signal};
 
 /// Spans that wait for the collector, those of the request under way included.
 const MAX_WAITING_SPANS: usize = 2_048;
@@ -34,8 +33,11 @@ impl SpanQueue {
     /// Starts the thread that exports batches.
     pub(super) fn new(exporter: impl SpanExporter + 'static) -> Self {
         let waiting = Arc::<AtomicUsize>::default();
-        let exporter =
-            CountedExporter { exporter, waiting: Arc::clone(&waiting), is_taken: AtomicBool::new(true) };
+        let exporter = CountedExporter {
+            exporter,
+            waiting: Arc::clone(&waiting),
+            collector: CollectorState::new(Signal::Traces),
+        };
         let bounds = BatchConfigBuilder::default()
             .with_max_queue_size(MAX_WAITING_SPANS)
             .with_max_export_batch_size(BATCH);
@@ -80,8 +82,7 @@ impl SpanProcessor for SpanQueue {
 struct CountedExporter<E> {
     exporter: E,
     waiting: Arc<AtomicUsize>,
-    /// True while the collector takes exports; a change is logged once.
-    is_taken: AtomicBool,
+    collector: CollectorState,
 }
 
 impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
@@ -89,17 +90,7 @@ impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
         let spans = batch.len();
         let exported = self.exporter.export(batch).await;
         self.waiting.fetch_sub(spans, Ordering::Relaxed);
-        let was_taken = self.is_taken.swap(exported.is_ok(), Ordering::Relaxed);
-        match &exported {
-            Err(error) => {
-                Signal::Traces.lose(spans);
-                if was_taken {
-                    tracing::warn!(target: TARGET, %error, "spans are not exported; see telemetry.traces and telemetry.endpoint");
-                }
-            }
-            Ok(()) if !was_taken => tracing::info!(target: TARGET, "spans are exported again"),
-            Ok(()) => {}
-        }
+        self.collector.note(&exported, spans);
         exported
     }
 

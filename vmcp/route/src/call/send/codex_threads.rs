@@ -8,8 +8,8 @@ use vmcp_codex::{LIST_THREADS, TOOLS};
 use vmcp_wire::era::Era;
 use vmcp_wire::owned::OwnedParams;
 
+use crate::answer::tool_result;
 use crate::caller::CallContext;
-use crate::own_tools::tool_result;
 use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
 

@@ -8,7 +8,7 @@ use vmcp_hooks::report::{HookFailure, HookReport};
 use crate::answer::Answer;
 use crate::call;
 use crate::caller::CallContext;
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
+use crate::own_tools::own_answer::{self, Refusal};
 use vmcp_engine::access::agent_sessions::AgentSessionError;
 use vmcp_engine::telemetry::calls::Origin;
 

@@ -11,10 +11,10 @@ use vmcp_model::catalog::CatalogTool;
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
+use crate::own_tools::own_answer::{self, Refusal};
 use crate::own_tools::resolve::visible_server;
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
 use vmcp_engine::engine::View;
-pub(crate) use vmcp_engine::engine::recorder::refresh::{RefreshOutcome, Refreshed};
+pub(crate) use vmcp_engine::engine::{RefreshOutcome, Refreshed};
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Lists servers again, and answers with the counts of changes.

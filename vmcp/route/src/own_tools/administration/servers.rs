@@ -25,8 +25,8 @@ use self::answer::{Changed, refused};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
+use crate::own_tools::own_answer::{self, Refusal};
 use crate::own_tools::resolve;
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
 
 /// Most servers of a configuration to which a client may add another.
 const MAX_SERVERS: usize = 1_000;

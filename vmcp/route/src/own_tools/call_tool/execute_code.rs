@@ -40,11 +40,12 @@ use self::host::Host;
 use self::kept::KeptScript;
 use self::settings::{job_of, job_settings, limits, pool_settings};
 use self::waiting::Waiting;
+use crate::answer::tool_result;
 use crate::answer::{Answer, Content};
 use crate::call::input_rounds::{InputRounds, Next};
 use crate::caller::{CallContext, Caller};
+use crate::own_tools::arguments::dialect::Dialect;
 use crate::own_tools::large_results::references;
-use crate::own_tools::tool_result;
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 
@@ -68,15 +69,6 @@ const USED: &str =
 
 /// Bytes of `context` with the values of its references, 8 MiB.
 const MAX_REFERENCED_BYTES: usize = 8 << 20;
-
-/// The language of a script, with the form of its arguments and results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::own_tools) enum Dialect {
-    /// Python, of execute_code.
-    Python,
-    /// ToolHive's Starlark, of execute_tool_script.
-    ToolHive,
-}
 
 /// Runs the script, or goes on with it, and answers with its result or its questions. `tool` runs scripts;
 /// `params` are those of the call.

@@ -9,8 +9,8 @@ use vmcp_backend::CallError;
 use vmcp_model::catalog::CatalogTool;
 
 use super::alternatives::{Alternative, Suggestion};
+use crate::answer::tool_result::{ErrorType, TextBlock, result};
 use crate::caller::CallContext;
-use crate::own_tools::tool_result::{ErrorType, TextBlock, result};
 
 /// A failed call: it did not reach its tool, or its answer did not come back.
 #[derive(Debug, Serialize)]

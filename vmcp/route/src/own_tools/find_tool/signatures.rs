@@ -9,7 +9,7 @@ use vmcp_script::stubs::{self, Tool};
 
 use super::visible_schema::visible_schema;
 use crate::caller::CallContext;
-use crate::own_tools::call_tool::execute_code::Dialect;
+use crate::own_tools::arguments::dialect::Dialect;
 
 /// Returns the signature of a tool, as a script of this caller calls it. A tool that declares no results has
 /// the shape that was observed, with the keys that the caller may see.

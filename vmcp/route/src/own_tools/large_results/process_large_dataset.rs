@@ -23,12 +23,12 @@ use vmcp_results::{Content, MAX_PATH_CHARS, Path, ReadError, resolve};
 use self::by_model::ByModel;
 use super::{MAX_REFERENCE_CHARS, PATH, REFERENCE, answer_bytes, failure, keeping, on_required};
 use crate::answer::Answer;
+use crate::answer::tool_result::ErrorType;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::listings::language_model::{self, LanguageModel};
-use crate::own_tools::tool_result::ErrorType;
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
+use crate::own_tools::own_answer::{self, Refusal};
 
 /// Time of an operation when the caller names none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);

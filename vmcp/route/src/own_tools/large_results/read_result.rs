@@ -10,10 +10,10 @@ use vmcp_results::{MAX_PATH_CHARS, Part, Path, Slice, read};
 
 use super::{MAX_REFERENCE_CHARS, PATH, REFERENCE, answer_bytes, failure, on_required};
 use crate::answer::Answer;
+use crate::answer::tool_result::ErrorType;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::tool_result::ErrorType;
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
+use crate::own_tools::own_answer::{self, Refusal};
 
 #[derive(Serialize)]
 struct Answered {

@@ -8,7 +8,7 @@ use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_results::is_media;
 
-use crate::own_tools::tool_result::TextBlock;
+use crate::answer::tool_result::TextBlock;
 
 /// Tokens that an image or a recording costs, whatever the size of its data: clients hand it to the model as
 /// media. About the most that a model charges for an image.

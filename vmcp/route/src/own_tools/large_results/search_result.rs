@@ -12,7 +12,7 @@ use super::{MAX_REFERENCE_CHARS, REFERENCE, answer_bytes, on_required};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
+use crate::own_tools::own_answer::{self, Refusal};
 
 /// Parts of an answer when the caller names no limit.
 const DEFAULT_PARTS: usize = 5;

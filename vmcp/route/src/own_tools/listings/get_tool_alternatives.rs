@@ -8,8 +8,8 @@ use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::{SERVER, TOOL};
 use crate::own_tools::fallback::alternatives::{self, Suggestion};
+use crate::own_tools::own_answer;
 use crate::own_tools::resolve::resolve;
-use crate::own_tools::tool_result::own_answer;
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Alternatives returned when the caller names no limit.

@@ -12,8 +12,8 @@ use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::{SERVER, TOOL};
 use crate::own_tools::find_tool::visible_schema::visible_schema;
+use crate::own_tools::own_answer;
 use crate::own_tools::resolve::resolve;
-use crate::own_tools::tool_result::own_answer;
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Answers with one tool's definition.

@@ -11,7 +11,7 @@ use vmcp_search::first_sentence;
 use super::profile_view::under_profile;
 use crate::answer::Answer;
 use crate::caller::CallContext;
-use crate::own_tools::tool_result::own_answer;
+use crate::own_tools::own_answer;
 use crate::own_tools::unavailable;
 use vmcp_engine::engine::View;
 use vmcp_engine::telemetry::calls::Origin;

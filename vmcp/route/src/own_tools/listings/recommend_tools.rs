@@ -14,7 +14,7 @@ use super::ranked::{self, MODES, ModeUsed, RankedTool, RankingRequest};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
+use crate::own_tools::own_answer::{self, Refusal};
 use crate::own_tools::unavailable;
 use vmcp_engine::telemetry::calls::Origin;
 use vmcp_engine::telemetry::tool_metrics::MetricsBook;

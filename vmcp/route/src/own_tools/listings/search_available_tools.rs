@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use vmcp_config::OptimTool;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_search::first_sentence;
@@ -13,10 +13,9 @@ use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::find_tool::search_record;
-use crate::own_tools::tool_result;
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
+use crate::own_tools::own_answer::{self, Refusal};
 pub(crate) use vmcp_engine::search::{SearchRequest, search};
-use vmcp_engine::telemetry::calls::{Origin, Outcome};
+use vmcp_engine::telemetry::calls::Origin;
 
 /// Most tools that are answered with.
 const MAX_TOOLS: usize = 50;
@@ -24,15 +23,7 @@ const MAX_TOOLS: usize = 50;
 /// Answers with the tools, as a Markdown list and as data.
 pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let recorder = context.start_own_record(Origin::Own(OptimTool::SearchAvailableTools), arguments);
-    let (result, outcome) = match found(context, arguments).await {
-        Ok(found) => {
-            let text = found.text();
-            (tool_result::told(&text, &to_raw_value(&found).unwrap_or_default()), Outcome::Ok)
-        }
-        Err(refusal) => (own_answer::refused(refusal), Outcome::ToolError),
-    };
-    recorder.settle(outcome);
-    Answer::own(result)
+    own_answer::told(recorder, found(context, arguments).await, FoundTools::text)
 }
 
 #[derive(Serialize)]

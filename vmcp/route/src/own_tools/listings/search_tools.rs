@@ -8,7 +8,7 @@ use super::ranked::{self, MODES, ModeUsed, RankingRequest};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
+use crate::own_tools::own_answer::{self, Refusal};
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Tools of an answer if the caller names no number.

@@ -7,11 +7,11 @@ use vmcp_config::OptimTool;
 use vmcp_store::ToolMetrics;
 
 use crate::answer::Answer;
+use crate::answer::tool_result;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER, TOOL};
-use crate::own_tools::tool_result;
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
+use crate::own_tools::own_answer::{self, Refusal};
 use vmcp_engine::engine::View;
 pub(crate) use vmcp_engine::engine::replicas::Census;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};

@@ -18,11 +18,15 @@ pub struct OwnedMeta<'a> {
     params: &'a OwnedParams,
 }
 
-impl<'a> OwnedMeta<'a> {
-    pub(super) fn new(params: &'a OwnedParams) -> Self {
-        Self { params }
+impl OwnedParams {
+    /// Returns `_meta`; empty when it is absent or null.
+    #[must_use]
+    pub fn meta(&self) -> OwnedMeta<'_> {
+        OwnedMeta { params: self }
     }
+}
 
+impl<'a> OwnedMeta<'a> {
     /// Returns the keys, in the order in which they were written.
     pub fn keys(&self) -> impl Iterator<Item = Cow<'a, str>> {
         let params = self.params;

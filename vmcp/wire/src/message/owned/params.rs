@@ -8,9 +8,7 @@ use vmcp_json::object::ObjectError;
 use vmcp_json::reader::Reader;
 use vmcp_json::text;
 
-use super::meta::OwnedMeta;
 use super::read::{Entry, Keys, Level, Span};
-use super::splice::Splice;
 use crate::message::params::ParamsError;
 
 /// Parameters within the message that they came in, or of their own. Values are slices of that text.
@@ -91,12 +89,6 @@ impl OwnedParams {
         self.entries(Level::Params).filter_map(|entry| text::unquoted(entry.key.of(&self.message)))
     }
 
-    /// Returns `_meta`; empty when it is absent or null.
-    #[must_use]
-    pub fn meta(&self) -> OwnedMeta<'_> {
-        OwnedMeta::new(self)
-    }
-
     /// Returns a part of these parameters, as their accessors return it, without a copy.
     #[must_use]
     pub fn share(&self, part: &str) -> ByteString {
@@ -108,19 +100,6 @@ impl OwnedParams {
         } else {
             ByteString::from(part)
         }
-    }
-
-    /// Returns the parameters with some keys changed: `None` removes a key. Values must be JSON, keys plain
-    /// names of the protocol.
-    pub fn with(&self, changes: &[(&'static str, Option<&str>)]) -> Result<Self, ParamsError> {
-        let mut splice = Splice::of_params(self);
-        for (key, value) in changes {
-            match value {
-                Some(value) => splice.set(key, *value),
-                None => splice.remove(key),
-            }
-        }
-        if splice.is_unchanged() { Ok(self.clone()) } else { splice.finish() }
     }
 
     pub(super) fn entries(&self, level: Level) -> impl Iterator<Item = &Entry> {

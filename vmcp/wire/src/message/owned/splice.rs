@@ -30,6 +30,21 @@ enum Value<'a> {
     Object(Box<Splice<'a>>),
 }
 
+impl OwnedParams {
+    /// Returns the parameters with some keys changed: `None` removes a key. Values must be JSON, keys plain
+    /// names of the protocol.
+    pub fn with(&self, changes: &[(&'static str, Option<&str>)]) -> Result<Self, ParamsError> {
+        let mut splice = Splice::of_params(self);
+        for (key, value) in changes {
+            match value {
+                Some(value) => splice.set(key, *value),
+                None => splice.remove(key),
+            }
+        }
+        if splice.is_unchanged() { Ok(self.clone()) } else { splice.finish() }
+    }
+}
+
 impl<'a> Splice<'a> {
     pub(crate) fn of_params(params: &'a OwnedParams) -> Self {
         Self::new(params, Level::Params)

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use vmcp_config::load;
 
+use super::super::signature::signature;
 use super::super::tests::{Service, client, ok};
 use super::*;
 use crate::identity::Identity;

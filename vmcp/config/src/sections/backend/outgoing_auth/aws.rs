@@ -7,7 +7,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::raw_aws::{RawAwsSts, RawRoleMapping};
-use super::validation::check_scheme;
+use super::token_url::check_scheme;
 use crate::problems::{self, Report, required};
 use crate::values::http_url;
 use crate::values::secret::Secret;

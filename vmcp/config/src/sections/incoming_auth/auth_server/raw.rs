@@ -1,13 +1,22 @@
 //! Keys of `authServer`, as written.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::validation::{ACCESS_LIFE, CODE_LIFE, REFRESH_LIFE};
 use crate::values::duration::{self, RawDuration};
 use crate::values::secret::Secret;
+
+/// Range of the life of access tokens.
+pub(super) const ACCESS_LIFE: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(24);
+/// Range of the life of refresh tokens, up to 90 days.
+pub(super) const REFRESH_LIFE: RangeInclusive<Duration> =
+    Duration::from_mins(5)..=Duration::from_hours(24 * 90);
+/// Range of the life of codes: a person needs some time to sign in.
+pub(super) const CODE_LIFE: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(1);
 
 /// Embedded OAuth 2.1 authorization server: a person signs in at the upstream providers, the client gets a
 /// token of vmcp's own, and backends with `upstreamInject` get the provider's. Clients need tokens then; no

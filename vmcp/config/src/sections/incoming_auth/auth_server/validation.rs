@@ -1,13 +1,12 @@
 //! Validates `authServer`, and joins it with `incomingAuth`, which accepts its tokens.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use url::{Host, Url};
 
-use super::raw::RawAuthServer;
+use super::raw::{ACCESS_LIFE, CODE_LIFE, REFRESH_LIFE, RawAuthServer};
 use super::{AuthServer, upstream};
 use crate::problems::{self, Report, required};
 use crate::sections::incoming_auth::IncomingAuth;
@@ -18,13 +17,6 @@ use crate::sections::incoming_auth::token_binding::TokenBinding;
 use crate::values::http_url;
 use crate::values::secret::{self, Secret};
 
-/// Range of the life of access tokens.
-pub(super) const ACCESS_LIFE: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(24);
-/// Range of the life of refresh tokens, up to 90 days.
-pub(super) const REFRESH_LIFE: RangeInclusive<Duration> =
-    Duration::from_mins(5)..=Duration::from_hours(24 * 90);
-/// Range of the life of codes: a person needs some time to sign in.
-pub(super) const CODE_LIFE: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(1);
 /// Fewest characters of a secret that seals.
 const MIN_SECRET_CHARS: usize = 32;
 /// Most providers: a person signs in at each, and their tokens travel in one header.

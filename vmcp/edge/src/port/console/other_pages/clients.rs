@@ -8,8 +8,7 @@ use axum::response::Html;
 use vmcp_config::Server;
 use vmcp_console::pages::clients::{Caller, Clients, Limit, MAX_CALLERS, Replicas, clients as clients_page};
 use vmcp_console::text;
-use vmcp_engine::access::principal_shares::ShareState;
-use vmcp_engine::metrics::Metrics;
+use vmcp_engine::metrics::{Metrics, ShareState};
 use vmcp_engine::telemetry::calls::Outcome;
 use vmcp_engine::telemetry::recent::CallEntry;
 

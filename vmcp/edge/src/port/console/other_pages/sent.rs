@@ -19,7 +19,7 @@ use vmcp_wire::lists::pages::List;
 use super::client_query::ClientQuery;
 use crate::port::admin::diagnosis::explain_tool::principal;
 use crate::port::console::access::{ConsoleDoor, Visitor};
-use crate::port::console::catalog::parsed;
+use crate::port::console::answer::parsed;
 use crate::port::off_thread;
 use crate::session::peer::style_for;
 

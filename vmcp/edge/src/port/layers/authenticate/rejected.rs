@@ -4,8 +4,7 @@ use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use vmcp_access::authentication::Authentication;
-use vmcp_access::oidc::rejection::Rejection;
-use vmcp_access::oidc::verify::TokenError;
+use vmcp_access::oidc::rejection::{Rejection, TokenError};
 use vmcp_wire::codes;
 
 use super::super::challenge::{Challenge, CredentialError};

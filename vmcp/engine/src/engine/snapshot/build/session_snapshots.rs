@@ -21,9 +21,8 @@ use vmcp_store::{ContentKey, Store};
 
 use super::{snapshot, vectors};
 use crate::engine::embedding::provider::MonitoredProvider;
-use crate::engine::recorder::definition_changes::{KnownHashes, compare, hashes};
-use crate::engine::snapshot::Snapshot;
-use crate::engine::tool_drift::Quarantine;
+use crate::engine::snapshot::definition_changes::{KnownHashes, compare, hashes};
+use crate::engine::snapshot::{Quarantine, Snapshot};
 
 /// Snapshots that are kept; one more evicts the least recently used, which is built again when it is needed.
 const MAX_SNAPSHOTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();

@@ -12,7 +12,8 @@ use vmcp_store::{StateStore, StoreError, StoredPair};
 
 use super::{Entry, SharedPairs, ToolUse};
 use crate::random::now_ms;
-use crate::search::context::{Learned, ToolKey};
+use crate::search::context::Learned;
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// Time between two commits: a crash loses no more than the uses of this time.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
-use crate::own_tools::tool_result::own_answer::Refusal;
+use crate::own_tools::own_answer::Refusal;
 
 /// The answer to a change that was made.
 #[derive(Debug, Serialize)]

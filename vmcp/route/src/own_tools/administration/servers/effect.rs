@@ -11,7 +11,7 @@ use vmcp_engine::engine::{Engine, Snapshot};
 use super::answer::{Changed, NeededValue, refused};
 use crate::call::cause;
 use crate::caller::CallContext;
-use crate::own_tools::tool_result::own_answer::Refusal;
+use crate::own_tools::own_answer::Refusal;
 
 /// Time within which a change is in force; beyond it, the answer says that it is written only.
 const IN_FORCE_WITHIN: Duration = Duration::from_secs(5);

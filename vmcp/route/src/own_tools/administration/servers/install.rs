@@ -21,7 +21,7 @@ use super::answer::{Changed, Installed, NeededValue, refused};
 use super::{arguments, check_room, effect, make, permission, registry, wanted_values};
 use crate::caller::{CallContext, secret_arguments};
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::tool_result::own_answer::Refusal;
+use crate::own_tools::own_answer::Refusal;
 
 /// Stands for a secret until the configuration has a variable in its place.
 const PLACEHOLDER: &str = "set-by-the-user";

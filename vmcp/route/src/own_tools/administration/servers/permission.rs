@@ -13,7 +13,7 @@ use vmcp_wire::methods;
 use super::answer::refused;
 use crate::call::{self, ask_client};
 use crate::caller::{CallContext, secret_arguments};
-use crate::own_tools::tool_result::own_answer::Refusal;
+use crate::own_tools::own_answer::Refusal;
 
 /// Longest question to the user, in characters; a server that needs a longer one is refused.
 const MAX_QUESTION_CHARS: usize = 16_000;

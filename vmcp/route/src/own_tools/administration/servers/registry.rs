@@ -12,7 +12,7 @@ use vmcp_registry::report;
 use super::answer::refused;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::tool_result::own_answer::Refusal;
+use crate::own_tools::own_answer::Refusal;
 
 /// Servers of an answer unless the client wants another number.
 const DEFAULT_LIMIT: usize = 10;

@@ -13,7 +13,7 @@ use vmcp_wire::methods;
 use super::answer::refused;
 use crate::call::ask_client;
 use crate::caller::CallContext;
-use crate::own_tools::tool_result::own_answer::Refusal;
+use crate::own_tools::own_answer::Refusal;
 
 /// Most values that are asked for; a server with more is installed on the command line.
 const MAX_QUESTIONS: usize = 20;

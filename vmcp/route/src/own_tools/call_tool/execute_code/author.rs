@@ -12,10 +12,10 @@ use vmcp_config::ScriptModel;
 use vmcp_results::{Content, describe_shape};
 use vmcp_script::protocol::Failure;
 
-use super::Dialect;
 use super::call_arguments::CodeArguments;
 use super::host::fitting;
 use crate::caller::CallContext;
+use crate::own_tools::arguments::dialect::Dialect;
 use crate::own_tools::find_tool::signatures::signature;
 use crate::own_tools::listings::language_model::{LanguageModel, MAX_SCRIPT_TOKENS, MISSING};
 

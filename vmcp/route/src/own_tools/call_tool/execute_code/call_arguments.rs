@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use vmcp_config::{Code, format_duration};
 use vmcp_script::names::is_identifier;
 
-use super::Dialect;
+use crate::own_tools::arguments::dialect::Dialect;
 
+use crate::answer::tool_result;
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::tool_result;
 
 /// Longest script, in characters; a longer one is refused.
 const MAX_CODE_CHARS: usize = 100_000;

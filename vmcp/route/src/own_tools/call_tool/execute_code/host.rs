@@ -12,13 +12,13 @@ use vmcp_script::protocol::{CallEnd, HostCall, Raised, ToolUse};
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
-use super::Dialect;
 use super::asking_call::AskingCall;
 use super::inner_call::{self, InnerCaller};
 use super::user_time::UserTime;
 use crate::call::hidden;
 use crate::caller::Consent;
 use crate::caller::{CallContext, Caller};
+use crate::own_tools::arguments::dialect::Dialect;
 use crate::own_tools::fallback::is_safe;
 use crate::own_tools::find_tool::signatures::signature;
 use crate::own_tools::find_tool::{SearchRequest, search};

@@ -16,13 +16,14 @@ use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
 use super::asking_call::AskingCall;
-use super::{Dialect, toolhive_value};
+use super::toolhive_value;
 use crate::answer;
 use crate::argument_check;
 use crate::call::input_rounds::{MAX_ROUNDS, pause_before_repeat};
 use crate::call::{self, first_text};
 use crate::caller::Consent;
 use crate::caller::{CallContext, Caller};
+use crate::own_tools::arguments::dialect::Dialect;
 use crate::router::BackendTarget;
 
 /// Largest result of a tool that a script gets, in bytes; a larger one is an exception.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::random::random;
-use vmcp_engine::runs::kept::{ClaimError, KeptRun, RunLookup};
+use vmcp_engine::runs::kept::{ClaimError, KeptRun};
+use vmcp_engine::runs::record::RunLookup;
 use vmcp_wire::era::Era;
 use vmcp_wire::owned::OwnedParams;
 

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use vmcp_script::pool::Ran;
 use vmcp_script::protocol::{Failure, Finished};
 
-use super::Dialect;
 use super::call_arguments::{CodeArguments, LANGUAGE};
-use crate::own_tools::tool_result::{self, Block};
+use crate::answer::tool_result::{self, Block};
+use crate::own_tools::arguments::dialect::Dialect;
 
 /// Returns the result of a script that has ended, with its pictures behind it.
 pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {

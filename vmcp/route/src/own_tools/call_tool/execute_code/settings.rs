@@ -5,8 +5,8 @@ use vmcp_script::jobs::JobSettings;
 use vmcp_script::pool::PoolSettings;
 use vmcp_script::{ResourceBounds, ScriptLimits};
 
-use super::Dialect;
 use super::call_arguments::CodeArguments;
+use crate::own_tools::arguments::dialect::Dialect;
 
 /// Returns the Job that runs a script; `None`: a worker runs it. Scripts of ToolHive are Python to workers
 /// alone.

@@ -1,4 +1,4 @@
-//! [`UserTime`]: the time for which the calls of a script wait for a person; it counts for no time limit.
+//! [`UserTime`]: the time for which calls of a script wait for a person. Time limits leave it out.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,11 +4,11 @@
 use vmcp_results::dataset::{DatasetError, Processed, SqlError, outline, process};
 
 use super::{Data, JobError, Task, error_type, on_data, prompt};
+use crate::answer::tool_result::ErrorType;
 use crate::caller::CallContext;
 use crate::own_tools::large_results::failure;
 use crate::own_tools::listings::language_model::LanguageModel;
-use crate::own_tools::tool_result::ErrorType;
-use crate::own_tools::tool_result::own_answer::Refusal;
+use crate::own_tools::own_answer::Refusal;
 
 /// Times that the model is asked: once, and once more after a query that fails.
 const MAX_ASKS: usize = 2;

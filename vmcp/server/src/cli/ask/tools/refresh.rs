@@ -14,7 +14,7 @@ use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::console::progress;
 use crate::cli::options::GlobalOptions;
-use vmcp_engine::engine::recorder::refresh::{RefreshOutcome, Refreshed};
+use vmcp_engine::engine::{RefreshOutcome, Refreshed};
 
 /// Time limit of the whole refresh. Backends are listed at once, a minute at most each; with `--force`, their
 /// tools are embedded as well.

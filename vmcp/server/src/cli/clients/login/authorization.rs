@@ -2,8 +2,7 @@
 //! on the spot (RFC 7591), the authorization code with PKCE to a loopback address, or a device code (RFC
 //! 8628).
 
-use std::collections::HashMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use http::header::{ACCEPT, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
@@ -13,7 +12,6 @@ use rmcp::transport::auth::{
     InMemoryStateStore, OAuthClientConfig, ProtectedResourceMetadataInvalidReason, StateStore as _,
     StoredAuthorizationState,
 };
-use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use url::Url;
 use vmcp_access::outgoing::OutgoingError;
@@ -24,11 +22,10 @@ use vmcp_error_chain::error_chain;
 
 use super::callback::{Callback, CallbackListener};
 use super::device::{self, DeviceLogin, Endpoints};
+use super::oauth_client::{CLIENT_NAME, origin, resource};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 
-/// Name under which the client is registered; servers show it to the person.
-pub(super) const CLIENT_NAME: &str = "vmcp";
 /// Revision of requests without a token.
 const REVISION: &str = "2025-11-25";
 const SESSION: &str = "mcp-session-id";
@@ -59,23 +56,6 @@ pub(super) enum SignInRoute {
     PrintedAddress,
     /// A device code, and nothing else.
     Device,
-}
-
-/// The answer of the token endpoint to a device code.
-#[derive(Deserialize)]
-pub(super) struct TokenAnswer {
-    pub(super) access_token: String,
-    #[serde(default)]
-    pub(super) refresh_token: Option<String>,
-    #[serde(default, deserialize_with = "seconds")]
-    pub(super) expires_in: Option<u64>,
-}
-
-/// Reads a number of seconds; some servers send a text or a decimal. Others count as not told.
-pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
-    Ok(number.filter(|seconds| *seconds >= 0.0).map(|seconds| seconds as u64))
 }
 
 /// Signs in; returns the tokens.
@@ -206,28 +186,6 @@ fn check_issuer(state: &StoredAuthorizationState, received: Option<&str>) -> Res
     }
 }
 
-impl TokenAnswer {
-    /// Returns the login to store.
-    pub(super) fn into_login(
-        self,
-        token_url: Url,
-        client_id: String,
-        client_secret: Option<String>,
-        resource: String,
-    ) -> Login {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        Login {
-            token_url,
-            client_id,
-            client_secret,
-            resource,
-            access_token: self.access_token,
-            refresh_token: self.refresh_token,
-            expires_at: self.expires_in.map(|seconds| now.saturating_add(seconds)),
-        }
-    }
-}
-
 /// The answer of a server to requests without a token.
 struct Challenge {
     /// Its challenges, if it gives any.
@@ -297,12 +255,6 @@ async fn registered(
     Ok(config)
 }
 
-/// The `resource` parameter of the authorization request, which renewals repeat.
-pub(super) fn resource(address: &str) -> Option<String> {
-    let pairs: HashMap<_, _> = Url::parse(address).ok()?.query_pairs().into_owned().collect();
-    pairs.get("resource").cloned()
-}
-
 fn show(address: &str, open_browser: bool) {
     let opened = open_browser && has_display() && open::that_detached(address).is_ok();
     let what = if opened { "a browser opens; if it does not, open" } else { "open" };
@@ -318,10 +270,6 @@ pub(in crate::cli) fn has_display() -> bool {
             .any(|name| std::env::var_os(name).is_some_and(|v| !v.is_empty()))
 }
 
-pub(super) fn origin(url: &Url) -> String {
-    url.origin().ascii_serialization()
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` takes it")]
 fn failed(error: AuthError) -> CommandFailure {
     let exit = if matches!(error, AuthError::DiscoveryRequestFailed { .. } | AuthError::HttpError(_)) {
@@ -335,21 +283,6 @@ fn failed(error: AuthError) -> CommandFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_life_of_a_token_is_read_however_it_is_written() {
-        let life = |json: &str| {
-            let answer: TokenAnswer = serde_json::from_str(json).unwrap();
-            answer.expires_in
-        };
-        for written in ["3600", "\"3600\"", "3600.5", "\" 3600 \""] {
-            assert_eq!(life(&format!(r#"{{"access_token":"a","expires_in":{written}}}"#)), Some(3600));
-        }
-        for untold in ["null", "\"never\"", "-1", "{}"] {
-            assert_eq!(life(&format!(r#"{{"access_token":"a","expires_in":{untold}}}"#)), None);
-        }
-        assert_eq!(life(r#"{"access_token":"a"}"#), None);
-    }
 
     #[test]
     fn a_resource_is_the_same_with_a_slash_at_its_end_and_no_other_is() {

@@ -18,7 +18,7 @@ use vmcp_config::{OAuthClient, Secret};
 use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
-use super::authorization::{CLIENT_NAME, TokenAnswer, origin, resource, seconds};
+use super::oauth_client::{CLIENT_NAME, TokenAnswer, origin, resource, seconds};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 

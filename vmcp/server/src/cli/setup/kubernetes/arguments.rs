@@ -1,4 +1,4 @@
-//! Options for a server of a cluster.
+//! Options of commands that change a server in a Kubernetes cluster.
 
 use clap::Args;
 use vmcp_config::Secret;

@@ -12,7 +12,6 @@ use vmcp_config::Secret;
 use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
-use super::mirror::MirrorState;
 use crate::cli::console::failure::{CommandFailure, Exit};
 
 /// Entries that are asked for at a time, the most that the API gives.
@@ -93,16 +92,13 @@ impl Registry {
     }
 }
 
-/// Fetches all pages, unless the list is still the one of `mirror`.
-pub(super) async fn all(
-    registry: &Registry,
-    mirror: Option<&MirrorState>,
-) -> Result<Fetched, CommandFailure> {
-    let fetched = tokio::time::timeout(TIMEOUT, pages(registry, mirror)).await;
+/// Fetches all pages, unless the list still has the entity tag `known`.
+pub(super) async fn all(registry: &Registry, known: Option<&str>) -> Result<Fetched, CommandFailure> {
+    let fetched = tokio::time::timeout(TIMEOUT, pages(registry, known)).await;
     fetched.unwrap_or_else(|_| Err(faulty(registry, "it takes more than 5 minutes")))
 }
 
-async fn pages(registry: &Registry, mirror: Option<&MirrorState>) -> Result<Fetched, CommandFailure> {
+async fn pages(registry: &Registry, known: Option<&str>) -> Result<Fetched, CommandFailure> {
     let http = Client::builder().redirect(Policy::none()).timeout(PAGE_TIMEOUT);
     let http = http.proxy(Proxies::of_environment().for_reqwest()).build()?;
     let (mut servers, mut cursors, mut bytes) = (Vec::new(), HashSet::new(), 0);
@@ -112,7 +108,7 @@ async fn pages(registry: &Registry, mirror: Option<&MirrorState>) -> Result<Fetc
         if let Some(token) = &registry.token {
             request = request.bearer_auth(token.expose());
         }
-        let known = mirror.and_then(|mirror| mirror.etag.as_ref()).filter(|_| cursor.is_none());
+        let known = known.filter(|_| cursor.is_none());
         if let Some(etag) = known {
             request = request.header(IF_NONE_MATCH, etag);
         }

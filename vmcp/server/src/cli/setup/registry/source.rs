@@ -62,7 +62,8 @@ fn of_service(
     if let Some(state) = before.as_ref().filter(|state| state.is_fresh() && !refresh) {
         return parsed(&state.text, registry.url());
     }
-    match block_on(fetch::all(&registry, before.as_ref())) {
+    let known = before.as_ref().and_then(|state| state.etag.as_deref());
+    match block_on(fetch::all(&registry, known)) {
         Ok(fetched) => {
             let state = mirror
                 .renew(before, fetched)

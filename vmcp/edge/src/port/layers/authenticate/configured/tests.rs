@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use vmcp_access::oidc::verify::TokenError;
+use vmcp_access::oidc::rejection::TokenError;
 use vmcp_engine::engine::Engine;
 use vmcp_engine::testing::{KEYWORDS, config, engine};
 

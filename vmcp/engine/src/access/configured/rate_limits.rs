@@ -6,7 +6,7 @@ use vmcp_access::rate_limit::{Bucket, Limits, RateLimiter, RateLimits, SharedBuc
 use vmcp_config::{Config, RateLimit, TokenBucket};
 use vmcp_error_chain::error_chain;
 
-use super::identity::PrincipalKey;
+use crate::access::identity::PrincipalKey;
 
 /// Returns the limiter of a configuration: the one `before`, with its levels, if the limits and their store
 /// are the same.

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::problems;
-use crate::raw::RawConfig;
 use crate::references;
 use crate::sections::backend::known_secrets::KnownSecrets;
 use crate::values::masked;
@@ -81,10 +80,10 @@ impl WrittenSettings {
 }
 
 impl EffectiveConfig {
-    /// Renders the raw configuration; `references` has the text, as written, of values that came from
-    /// elsewhere, by path, and `resolved` the secrets among these values.
+    /// Renders `raw`, the configuration as files write it; `references` has the text, as written, of values
+    /// that came from elsewhere, by path, and `resolved` the secrets among these values.
     pub(crate) fn new(
-        raw: &RawConfig,
+        raw: &impl Serialize,
         written: &WrittenSettings,
         references: &BTreeMap<String, String>,
         resolved: impl IntoIterator<Item = String>,

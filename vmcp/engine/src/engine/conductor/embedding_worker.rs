@@ -13,14 +13,13 @@ use vmcp_embed::canary::CANARY;
 use vmcp_search::TEXT_VERSION;
 use vmcp_store::{ContentKey, ToolVector};
 
-use super::known_model::{KnownModel, recognize};
-use super::provider::{MonitoredProvider, progress};
-use crate::engine::conductor::commands::ConductorHandle;
-use crate::engine::recorder::definition_changes::milliseconds;
+use super::commands::ConductorHandle;
+use crate::engine::embedding::known_model::{KnownModel, recognize};
+use crate::engine::embedding::provider::MonitoredProvider;
 use crate::engine::shared::Shared;
 use crate::engine::snapshot::Snapshot;
 use crate::metrics::EmbeddingLabels;
-use crate::random::random;
+use crate::random::{milliseconds, random};
 
 /// Interval at which a remote service is asked for its present model.
 const MODEL_CHECK_INTERVAL: Duration = Duration::from_secs(15);
@@ -59,7 +58,7 @@ impl EmbeddingWorker {
                 Ok(()) => {
                     changes = 0;
                     self.provider.recovered();
-                    let (wanted, embedded) = progress(&self.shared.snapshot.load());
+                    let (wanted, embedded) = self.shared.snapshot.load().embedding_progress();
                     if wanted > 0
                         && embedded == wanted
                         && let Some(start) = cold_start.take()
@@ -158,7 +157,7 @@ impl EmbeddingWorker {
     }
 
     /// Asks the provider for its model, and the canary for the one behind that name.
-    pub(super) async fn identify(&self) -> Result<Arc<KnownModel>, EmbedError> {
+    pub(in crate::engine) async fn identify(&self) -> Result<Arc<KnownModel>, EmbedError> {
         let id = self.model_id().await?;
         if self.provider.embedder.is_pinned() {
             return Ok(Arc::new(KnownModel::pinned(id)));
@@ -173,7 +172,7 @@ impl EmbeddingWorker {
     }
 
     /// Returns the number of tools of the next request, which has room for the canary.
-    pub(super) fn batch_size(&self) -> usize {
+    pub(in crate::engine) fn batch_size(&self) -> usize {
         let texts = self.provider.embedder.batch_size();
         let tools = if self.provider.embedder.is_pinned() { texts } else { texts.saturating_sub(1) };
         tools.max(1)
@@ -227,7 +226,7 @@ impl EmbeddingWorker {
     }
 
     /// Embeds the tools at these positions and stores their vectors.
-    pub(super) async fn embed(
+    pub(in crate::engine) async fn embed(
         &self,
         snapshot: &Arc<Snapshot>,
         model: &KnownModel,

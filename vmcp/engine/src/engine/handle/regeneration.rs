@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use vmcp_embed::EmbedError;
 
-use super::worker::EmbeddingWorker;
 use crate::engine::conductor::commands::ConductorHandle;
+use crate::engine::conductor::embedding_worker::EmbeddingWorker;
 use crate::engine::shared::Shared;
 
 /// Result of a regeneration.

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::Algorithm;
 use serde::de::IgnoredAny;
 
-use super::token_error::TokenError;
+use super::rejection::TokenError;
 use crate::exact_json::{self, Entries};
 
 /// Algorithms of tokens that are accepted: asymmetric ones, so never `none` and never `HS256`.

@@ -1,7 +1,5 @@
-//! Results of own tools, as `CallToolResult`: a structured success, a mistake in the arguments, an
+//! Results that vmcp itself writes, as `CallToolResult`: a structured success, a mistake in the arguments, an
 //! envelope.
-
-pub(super) mod own_answer;
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -11,15 +9,15 @@ use vmcp_wire::payload::Payload;
 
 /// A content block of text.
 #[derive(Serialize)]
-pub(super) struct TextBlock<'a> {
+pub(crate) struct TextBlock<'a> {
     r#type: &'static str,
     /// The text.
-    pub(super) text: &'a str,
+    pub(crate) text: &'a str,
 }
 
 impl<'a> TextBlock<'a> {
     /// A block with this text.
-    pub(super) fn new(text: &'a str) -> TextBlock<'a> {
+    pub(crate) fn new(text: &'a str) -> TextBlock<'a> {
         TextBlock { r#type: "text", text }
     }
 }
@@ -27,7 +25,7 @@ impl<'a> TextBlock<'a> {
 /// A content block of an image.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ImageBlock<'a> {
+pub(crate) struct ImageBlock<'a> {
     r#type: &'static str,
     /// The file in base64.
     data: &'a str,
@@ -44,7 +42,7 @@ impl<'a> ImageBlock<'a> {
 /// A content block.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Block<'a> {
+pub(crate) enum Block<'a> {
     Text(TextBlock<'a>),
     Image(ImageBlock<'a>),
 }
@@ -60,7 +58,7 @@ struct CallToolResult<'a, B> {
 }
 
 /// Makes a result of these blocks.
-pub(super) fn result(
+pub(crate) fn result(
     content: &[impl Serialize],
     structured_content: Option<&RawValue>,
     is_error: bool,
@@ -70,18 +68,18 @@ pub(super) fn result(
 }
 
 /// Makes a success: the JSON as `structuredContent`, and as a text block for clients that do not read that.
-pub(super) fn structured(json: &RawValue) -> Box<RawValue> {
+pub(crate) fn structured(json: &RawValue) -> Box<RawValue> {
     result(&[TextBlock::new(json.get())], Some(json), false)
 }
 
 /// Makes a success with a text of its own for the model.
-pub(super) fn told(text: &str, json: &RawValue) -> Box<RawValue> {
+pub(crate) fn told(text: &str, json: &RawValue) -> Box<RawValue> {
     result(&[TextBlock::new(text)], Some(json), false)
 }
 
 /// Returns a result whose structured content stands alone with a text block of the same JSON: call_tool
 /// declares no output schema, so that its clients read the blocks. `None` if the result has content.
-pub(super) fn with_text(result: &Payload) -> Option<Box<RawValue>> {
+pub(crate) fn with_text(result: &Payload) -> Option<Box<RawValue>> {
     if !result.contains("\"structuredContent\"") {
         return None;
     }
@@ -102,7 +100,7 @@ pub(super) fn with_text(result: &Payload) -> Option<Box<RawValue>> {
 }
 
 /// Makes the result for a mistake in the arguments of an own tool.
-pub(super) fn error(message: &str) -> Box<RawValue> {
+pub(crate) fn error(message: &str) -> Box<RawValue> {
     result(&[TextBlock::new(message)], None, true)
 }
 
@@ -112,12 +110,12 @@ pub(crate) fn failure(json: &RawValue) -> Box<RawValue> {
 }
 
 /// Makes a result with pictures behind its text: the JSON as `structuredContent` and as a text block.
-pub(super) fn illustrated(json: &RawValue, pictures: &[Picture], is_error: bool) -> Box<RawValue> {
+pub(crate) fn illustrated(json: &RawValue, pictures: &[Picture], is_error: bool) -> Box<RawValue> {
     result(&blocks([json.get()], pictures), Some(json), is_error)
 }
 
 /// Makes blocks of texts, with pictures behind them.
-pub(super) fn blocks<'a>(
+pub(crate) fn blocks<'a>(
     texts: impl IntoIterator<Item = &'a str>,
     pictures: &'a [Picture],
 ) -> Vec<Block<'a>> {
@@ -127,7 +125,7 @@ pub(super) fn blocks<'a>(
 
 /// Kinds of failure of a call, as the model reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) enum ErrorType {
+pub(crate) enum ErrorType {
     /// The backend did not answer in time.
     TimeoutError,
     /// The arguments are wrong.
@@ -152,7 +150,7 @@ pub(super) enum ErrorType {
 
 /// A successful result in an envelope: `{success, server, tool, result}`, or `{success, result}`.
 #[derive(Serialize)]
-pub(super) struct Envelope<'a> {
+pub(crate) struct Envelope<'a> {
     success: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<&'a str>,
@@ -164,13 +162,13 @@ pub(super) struct Envelope<'a> {
 impl<'a> Envelope<'a> {
     /// Puts a tool's `CallToolResult` into an envelope. `called`: names of backend and tool, where the answer
     /// repeats them.
-    pub(super) fn new(called: Option<(&'a str, &'a str)>, result: &'a RawValue) -> Envelope<'a> {
+    pub(crate) fn new(called: Option<(&'a str, &'a str)>, result: &'a RawValue) -> Envelope<'a> {
         let (server, tool) = called.unzip();
         Envelope { success: true, server, tool, result }
     }
 
     /// Makes the result.
-    pub(super) fn to_result(&self) -> Box<RawValue> {
+    pub(crate) fn to_result(&self) -> Box<RawValue> {
         structured(&to_raw_value(self).unwrap_or_default())
     }
 }

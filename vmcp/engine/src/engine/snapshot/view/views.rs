@@ -15,10 +15,10 @@ use vmcp_config::{Config, Exposure};
 use vmcp_model::catalog::Catalog;
 use vmcp_wire::translate::Scope;
 
-use super::permissions::Permissions;
-use super::view::View;
+use super::View;
 use crate::access::identity::{Identity, Principal};
 use crate::access::policy::Policy;
+use crate::engine::snapshot::permissions::Permissions;
 
 /// Clients whose permissions are kept: two kilobytes each with 15,000 tools.
 const MAX_CLIENTS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
@@ -56,7 +56,7 @@ type ViewSlot = Arc<OnceLock<Arc<View>>>;
 
 impl Views {
     /// Makes the views on a catalog, none but the whole one yet.
-    pub(super) fn new(
+    pub(in crate::engine::snapshot) fn new(
         catalog: &Arc<Catalog>,
         config: &Arc<Config>,
         policy: &Arc<dyn Policy>,
@@ -91,7 +91,7 @@ impl Views {
 
     /// Returns the view of a client; makes it if need be, which may take as long as a question to the policy
     /// for each item of the catalog.
-    pub(super) fn get(&self, principal: &Principal) -> Arc<View> {
+    pub(in crate::engine::snapshot) fn get(&self, principal: &Principal) -> Arc<View> {
         if self.is_whole(principal) {
             return Arc::clone(&self.whole);
         }
@@ -115,7 +115,7 @@ impl Views {
     }
 
     /// True if [`Views::get`] returns at once.
-    pub(super) fn is_ready(&self, principal: &Principal) -> bool {
+    pub(in crate::engine::snapshot) fn is_ready(&self, principal: &Principal) -> bool {
         if self.is_whole(principal) {
             return true;
         }

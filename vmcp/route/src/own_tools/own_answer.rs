@@ -6,10 +6,10 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::answer::Answer;
+use crate::answer::tool_result::{self, ErrorType};
 use crate::caller::CallContext;
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::tool_result::{self, ErrorType};
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 /// The failure that a handler answers with.
@@ -58,6 +58,20 @@ pub(in crate::own_tools) async fn answer_later<T: Serialize>(
         Err(error) => Err(Refusal::from(error)),
     };
     settled(recorder, arguments, done)
+}
+
+/// Ends a call with a text for the model, and with the data of the text.
+pub(in crate::own_tools) fn told<T: Serialize>(
+    recorder: CallRecorder,
+    done: Result<T, Refusal>,
+    text: impl FnOnce(&T) -> String,
+) -> Answer {
+    let (result, outcome) = match done {
+        Ok(done) => (tool_result::told(&text(&done), &to_raw_value(&done).unwrap_or_default()), Outcome::Ok),
+        Err(refusal) => (refused(refusal), Outcome::ToolError),
+    };
+    recorder.settle(outcome);
+    Answer::own(result)
 }
 
 fn settled(

@@ -14,6 +14,7 @@ use vmcp_model::discovered::Discovered;
 use vmcp_store::{ChangeKind, DefinitionKind, DefinitionName, RecordedChange, Store, StoreError};
 
 use crate::metrics::{ChangeLabels, Metrics};
+use crate::random::milliseconds;
 use crate::telemetry::server_events::ServerEvents;
 
 /// Changes of one listing that are logged one by one; of further ones only the number is. All are counted and
@@ -141,12 +142,6 @@ fn announce(changes: &[RecordedChange], metrics: &Metrics) {
         let more = changes.len() - MAX_LOGGED_CHANGES;
         tracing::info!(server = first.backend, more, "further definitions changed");
     }
-}
-
-/// Returns milliseconds since the Unix epoch.
-pub fn milliseconds(at: SystemTime) -> i64 {
-    at.duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@ use vmcp_store::DefinitionKind;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
-use super::definition_changes::{self, KnownHashes};
+use super::regeneration::regenerate;
 use crate::engine::conductor::commands::ConductorHandle;
-use crate::engine::embedding::regeneration::regenerate;
 use crate::engine::shared::Shared;
+use crate::engine::snapshot::definition_changes::{self, KnownHashes};
 
 /// Time limit of one backend's listing, all pages included; after it the refresh fails.
 const REFRESH_TIMEOUT: Duration = Duration::from_mins(1);

@@ -1,0 +1,37 @@
+//! [`CallSpans`]: the ends of calls in their spans.
+
+use opentelemetry::trace::Status;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+use super::call_metrics::error_type;
+use super::observer::CallObserver;
+use super::record::{CallRecord, Outcome};
+
+/// Writes the end of each call into its span.
+#[derive(Debug)]
+pub(super) struct CallSpans;
+
+impl CallObserver for CallSpans {
+    fn observe(&self, record: &CallRecord) {
+        if record.span.is_disabled() {
+            return;
+        }
+        record.span.record("outcome", record.outcome.label());
+        let failed = !matches!(record.outcome, Outcome::Ok | Outcome::Cancelled);
+        if failed {
+            record.span.record("otel.status_code", "ERROR");
+        }
+        if let Some(kind) = error_type(record) {
+            record.exchange.set_attribute("error.type", kind);
+        }
+        if let Some(code) = record.error_code {
+            record.exchange.set_attribute("rpc.response.status_code", code.to_string());
+        }
+        if failed {
+            // The words of a failed tool may be about its data.
+            let said = record.error.as_deref().filter(|_| record.outcome == Outcome::RpcError);
+            let description = said.unwrap_or(record.outcome.label()).to_owned().into();
+            record.exchange.set_status(Status::Error { description });
+        }
+    }
+}
