@@ -92,8 +92,8 @@ fn policy_key() -> String {
 #[serde(deny_unknown_fields)]
 struct PolicyDocument {
     /// Version of the form; ToolHive has one.
-    #[serde(default)]
-    version: Value,
+    #[serde(default, rename = "version")]
+    _version: Value,
     #[serde(rename = "type")]
     kind: String,
     cedar: Block,

@@ -14,7 +14,6 @@ use vmcp_crds::mcp_server::MCPServerTransport;
 use vmcp_crds::{GROUP, Invalid, MCPServer, Problem};
 
 use super::dereference::References;
-use super::names::TUNNEL_PORT;
 use super::permission_profile::Egress;
 use crate::references::CaBundle;
 use crate::runtime::{BuildSettings, PartsDigest, unchecked};

@@ -149,13 +149,11 @@ impl<'a> ClusterApi<'a> {
             let body = body.map_err(|error| CallError::new(format!("the answer cannot be read: {error}")))?;
             Ok::<_, CallError>((head.status, body.to_bytes()))
         };
-        let (status, body) = match timeout(CALL, exchange).await {
-            Ok(answer) => answer?,
-            Err(_) => {
-                let text = format!("the API server gave no answer in {} s", CALL.as_secs());
-                return Err(CallError::new(text));
-            }
+        let Ok(answer) = timeout(CALL, exchange).await else {
+            let text = format!("the API server gave no answer in {} s", CALL.as_secs());
+            return Err(CallError::new(text));
         };
+        let (status, body) = answer?;
         let object: Value = serde_json::from_slice(&body).unwrap_or_default();
         if status.is_success() {
             return Ok(object);

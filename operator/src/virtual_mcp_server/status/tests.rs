@@ -1,8 +1,8 @@
 //! Tests of statuses, by the reports of pods.
 
+mod configuration;
 mod definitions;
 mod network;
-mod configuration;
 mod reachability;
 mod suspended;
 mod switched_off;

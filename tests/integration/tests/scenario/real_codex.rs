@@ -143,13 +143,13 @@ async fn a_cancelled_turn_of_codex_is_interrupted_and_its_new_thread_archived() 
     let cancel = async |id: u64| client.notify("notifications/cancelled", json!({"requestId": id})).await;
 
     // The first turn of a new thread: without an answer the thread has no owner, so it is archived.
-    let held = hold(77, "HOLD the first", None);
+    let waiting = hold(77, "HOLD the first", None);
     backend.model.asked("HOLD the first").await;
     let unanswered = threads(&client).await;
     let [unanswered] = &unanswered[..] else { panic!("{unanswered:?}") };
     cancel(77).await;
     eventually("the end of the thread", async || threads(&client).await.is_empty().then_some(())).await;
-    held.abort();
+    waiting.abort();
     let (refused, _) = turn(&client, "go on", Some(unanswered), "approve").await;
     let error = refused["error"].as_str().expect("an error");
     let expected = [format!("thread {unanswered} is archived"), "leave thread_id out".to_owned()];
@@ -161,7 +161,7 @@ async fn a_cancelled_turn_of_codex_is_interrupted_and_its_new_thread_archived() 
     // A thread that was answered before goes on after a cancelled turn, and the model is told of it.
     let (first, _) = turn(&client, "say hello", None, "approve").await;
     let thread = first["thread_id"].as_str().expect("a thread");
-    let held = hold(78, "HOLD the second", Some(thread.to_owned()));
+    let waiting = hold(78, "HOLD the second", Some(thread.to_owned()));
     backend.model.asked("HOLD the second").await;
     cancel(78).await;
     let resumed = eventually("the thread to be free", async || {

@@ -59,13 +59,10 @@ pub(super) async fn calls(State(Admin(inner)): State<Admin>, Query(wanted): Quer
 }
 
 fn history(report: Option<impl Serialize>) -> Response {
-    match report {
-        Some(report) => Json(report).into_response(),
-        None => {
-            let words = "state.db cannot be read now; the log says why\n";
-            (StatusCode::SERVICE_UNAVAILABLE, words).into_response()
-        }
+    if let Some(report) = report {
+        return Json(report).into_response();
     }
+    (StatusCode::SERVICE_UNAVAILABLE, "state.db cannot be read now; the log says why\n").into_response()
 }
 
 /// Answers `GET /admin/replica`; 304 if the report is the one of `If-None-Match`.
