@@ -255,7 +255,7 @@ fn block_of_file(PolicyFile { name, key }: &PolicyFile, file: Option<&str>) -> R
         return Err((place, message, remedy));
     };
     let read: Result<PolicyDocument, _> = serde_saphyr::from_str(text);
-    let PolicyDocument { version: _, kind, cedar } = read.map_err(|error| {
+    let PolicyDocument { kind, cedar, .. } = read.map_err(|error| {
         // Further lines show the text of the ConfigMap, which readers of the status may not know.
         let error = error.to_string();
         let error = error.lines().next().unwrap_or_default();

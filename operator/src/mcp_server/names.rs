@@ -12,9 +12,6 @@ use crate::runtime::child_metadata;
 
 /// The value of `app.kubernetes.io/name` of all children and pods.
 pub(super) const WORKLOAD_NAME: &str = "mcp-server";
-/// The port of Istio's tunnels between pods (HBONE): in ambient mode a NetworkPolicy sees no other port. See
-/// <https://istio.io/latest/docs/ambient/usage/networkpolicy/>.
-pub(super) const TUNNEL_PORT: u16 = 15008;
 
 /// Returns the name of the Deployment and of the Service.
 pub(super) fn child_name(server: &str) -> String {

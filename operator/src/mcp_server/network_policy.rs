@@ -8,7 +8,7 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use vmcp_crds::lower::ADMIN_PORT;
 
-use super::names::{TUNNEL_PORT, WORKLOAD_NAME, metadata};
+use super::names::{WORKLOAD_NAME, metadata};
 use super::permission_profile::Egress;
 use super::validate::ValidMCPServer;
 use crate::runtime::{BuildSettings, workload_labels};

@@ -276,7 +276,7 @@ fn policies_of_a_config_map_are_followed_and_their_change_is_a_rollout() {
     let guards = |policy: &str| {
         let desired = planned(spec, &with(policy)).unwrap();
         let text = child(&desired, ChildKind::ConfigMap)["data"]["guards.yaml"].take();
-        let template = child(&desired, ChildKind::Deployment)["spec"]["template"]["metadata"].take();
+        let mut template = child(&desired, ChildKind::Deployment)["spec"]["template"]["metadata"].take();
         (text.as_str().unwrap().to_owned(), template["annotations"]["toolhive.stacklok.com/guards"].take())
     };
     let (text, before) = guards("permit(principal, action, resource);");

@@ -13,7 +13,8 @@ use vmcp_crds::fields::references::{
 use vmcp_crds::lower;
 use vmcp_crds::{MCPServer, MCPServerEntry, MCPToolConfig, VirtualMCPServer};
 
-use super::{entries_of, selected};
+use super::entries_of;
+use super::membership::selected;
 use crate::references::{GrantRefusal, GrantTarget, is_granted, refusal};
 use crate::runtime::Context;
 use crate::virtual_mcp_server::last_good::MountedConfiguration;

@@ -40,9 +40,10 @@ pub(super) fn is_member(
 
 /// Returns true if `spec.backendSelector` selects these labels. A backend that a client of a VirtualMCPServer
 /// added belongs to that one alone: the client has no say in others.
-fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> bool {
+pub(super) fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> bool {
     if let Some(added_by) = labels.get(ADDED_BY_LABEL) {
-        return server.metadata.name.as_deref() == Some(added_by.as_str());
+        return group_elsewhere(server).is_none()
+            && server.metadata.name.as_deref() == Some(added_by.as_str());
     }
     let Some(selector) = &server.spec.backend_selector else { return true };
     // An invalid selector selects nothing; `validate` reports it.

@@ -170,7 +170,7 @@ async fn a_cancelled_turn_of_codex_is_interrupted_and_its_new_thread_archived() 
         (!is_busy).then_some(resumed)
     })
     .await;
-    held.abort();
+    waiting.abort();
     assert_eq!((&resumed["success"], &resumed["response"]), (&json!(true), &json!("hello from the model")));
     let seen = backend.model.asked("go on").await["input"].to_string();
     assert!(seen.contains("HOLD the second") && seen.contains("interrupted"), "{seen}");

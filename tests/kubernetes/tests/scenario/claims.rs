@@ -44,7 +44,7 @@ async fn run_pods(place: &Namespace, controller: &str, count: usize) -> BTreeSet
 
 /// Returns the names of the claims.
 async fn claims(place: &Namespace) -> Vec<String> {
-    place.list::<PersistentVolumeClaim>(OF_X).await.iter().map(|claim| claim.name_any()).collect()
+    place.list::<PersistentVolumeClaim>(OF_X).await.iter().map(kube::ResourceExt::name_any).collect()
 }
 
 async fn volumes_are(place: &Namespace, status: &str, reason: &str) -> String {

@@ -249,12 +249,12 @@ async fn values_for_day_two_are_followed_or_refused() {
     let kept = |object: &Value| object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
     let definitions: Vec<_> = of("CustomResourceDefinition").collect();
     assert_eq!(definitions.len(), vmcp_crds::definitions::all().len());
-    assert!(definitions.iter().all(|definition| kept(*definition)));
+    assert!(definitions.iter().all(|definition| kept(definition)));
     // The definitions of ToolHive's own group too.
     let both = objects(&render(r#"toolhiveGroup={"enabled":true}"#).await.unwrap());
     let both: Vec<_> = both.iter().filter(|object| object["kind"] == "CustomResourceDefinition").collect();
     assert_eq!(both.len(), 2 * definitions.len());
-    assert!(both.iter().all(|definition| kept(*definition)));
+    assert!(both.iter().all(|definition| kept(definition)));
 
     let refused = render(r#"namespaces=["a"]"#).await.unwrap_err();
     assert!(refused.contains("namespaces is for scope: namespace"), "{refused}");

@@ -100,10 +100,10 @@ async fn an_added_server_is_switched_and_removed_as_the_object_that_was_read() {
     registrar.change(set("docs", false)).await.unwrap();
     assert_eq!(api.object(ENTRIES, "docs").unwrap()["spec"]["enabled"], false);
     let seen = api.take_seen();
-    let (method, path, patch) = seen.last().unwrap();
+    let (method, path, sent) = seen.last().unwrap();
     assert_eq!((method.as_str(), path.as_str()), ("PATCH", format!("{ENTRIES}/docs").as_str()));
     let metadata = json!({ "uid": "uid-1", "resourceVersion": "1" });
-    assert_eq!(*patch, json!({ "metadata": metadata, "spec": { "enabled": false } }));
+    assert_eq!(*sent, json!({ "metadata": metadata, "spec": { "enabled": false } }));
     registrar.change(set("docs", true)).await.unwrap();
     assert_eq!(api.object(ENTRIES, "docs").unwrap()["spec"]["enabled"], true);
 

@@ -40,12 +40,12 @@ pub(super) fn start(
 /// Runs `vmcp stop --kubernetes`.
 pub(super) fn stop(
     server: &ClusterServer,
-    limit: Duration,
+    timeout: Option<Duration>,
     format: OutputFormat,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
     global.start_logs()?;
-    super::report::print(format, suspend(server, limit), |report| {
+    super::report::print(format, suspend(server, timeout.unwrap_or(ROLLOUT_TIMEOUT)), |report| {
         if report["not_running"] == true {
             notes::note(&format!("{} is suspended already", server.name()));
         } else {

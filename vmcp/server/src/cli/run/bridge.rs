@@ -20,8 +20,8 @@ use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::options::{GlobalOptions, listen_address};
 use crate::cli::process::{StopSignals, pid1_reaper};
+use crate::config_file::file_content;
 use crate::config_file::reference_lookup::ReferenceLookup;
-use crate::config_file::source;
 use vmcp_edge::port::admin::Admin;
 use vmcp_edge::port::serve::Ports;
 use vmcp_edge::{DownstreamRouter, Edge};
@@ -178,7 +178,7 @@ fn configuration(
     let (mut config, warnings) = if let Some(path) = guards {
         guards::load(path, settings, lookup)?
     } else {
-        let files = |path: &str| source::read_file(Path::new(path));
+        let files = |path: &str| file_content::read_file(Path::new(path));
         let text = Value::from(settings).to_string();
         (vmcp_config::load_with_files(&text, "vmcp bridge", &|_| None, &files)?.config, Vec::new())
     };

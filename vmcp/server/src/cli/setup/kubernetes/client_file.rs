@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(old["spec"]["transport"], "sse");
         let secret = documents.iter().find(|document| document["kind"] == "Secret").unwrap();
         assert_eq!(decoded(secret, "x-key"), "of-the-shell");
-        assert!(super::tests::made(&json!({ "own": { "command": "own" } }), Some("x:1")).is_ok());
-        assert!(super::tests::made(&json!({ "own": { "command": "own" } }), None).is_err());
+        assert!(tests::made(&json!({ "own": { "command": "own" } }), Some("x:1")).is_ok());
+        assert!(tests::made(&json!({ "own": { "command": "own" } }), None).is_err());
     }
 }
