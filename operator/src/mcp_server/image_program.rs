@@ -122,9 +122,8 @@ impl ImagePrograms {
         let requeue = self.requeue.clone();
         let done = async move { requeue(&namespace, &name).await }.boxed();
         Ok(match (lookups.program(reference, credentials, done), noted) {
-            (Lookup::Done(Ok(program)), _) => ImageProgramState::Known(program),
             // A registry that is slow or down stops no server that runs.
-            (_, Some(program)) => ImageProgramState::Known(program),
+            (Lookup::Done(Ok(program)), _) | (_, Some(program)) => ImageProgramState::Known(program),
             (Lookup::Pending, None) => ImageProgramState::Pending,
             (Lookup::Done(Err(error)), None) => ImageProgramState::Failed(error),
         })

@@ -44,7 +44,9 @@ mod tests {
 
     fn digest(key: &str, parts: &[&str]) -> String {
         let mut digest = PartsDigest::keyed(key.as_bytes());
-        parts.iter().for_each(|part| digest.add(part.as_bytes()));
+        for part in parts {
+            digest.add(part.as_bytes());
+        }
         digest.finish()
     }
 

@@ -50,18 +50,15 @@ pub(super) fn build(
         desired.children.push(Child::from_object(&managed));
     }
     let form = WorkloadForm::wanted(server);
-    match (mounted, &plan.template) {
-        (Some((mounted, Some(grace))), Ok(())) => {
-            let start_settings = start_settings::digest(mounted, &references.generated.session_key);
-            desired.children.push(objects::workload(server, running, grace, start_settings, settings));
-            if running.waits_for_pods(server) {
-                desired.keep.push((form.other().kind(), server.name.clone()));
-            }
+    if let (Some((mounted, Some(grace))), Ok(())) = (mounted, &plan.template) {
+        let start_settings = start_settings::digest(mounted, &references.generated.session_key);
+        desired.children.push(objects::workload(server, running, grace, start_settings, settings));
+        if running.waits_for_pods(server) {
+            desired.keep.push((form.other().kind(), server.name.clone()));
         }
-        _ => {
-            let kinds = [ChildKind::Deployment, ChildKind::StatefulSet];
-            desired.keep.extend(kinds.map(|kind| (kind, server.name.clone())));
-        }
+    } else {
+        let kinds = [ChildKind::Deployment, ChildKind::StatefulSet];
+        desired.keep.extend(kinds.map(|kind| (kind, server.name.clone())));
     }
     desired.children.extend(objects::optional(server, settings));
     desired.children.extend(objects::script_right(server, settings));

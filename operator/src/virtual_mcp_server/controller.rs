@@ -64,7 +64,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         writes: ConfigurationWrites::default(),
     });
     let reconcile = move |server, context| {
-        let done = reconcile(server, context, memory.clone());
+        let done = Box::pin(reconcile(server, context, memory.clone()));
         async move { done.await.map_err(VirtualReconcileError) }
     };
     let triggers = triggers(context);

@@ -118,16 +118,15 @@ impl CrossNamespaceBackends {
                 refused.push(target);
                 continue;
             }
-            match resource(context, reference) {
-                Some(backend) => found.add(context, namespace, backend),
-                None => {
-                    let reason = format!(
-                        "there is no {} {name} in the namespace {namespace} that can be read; create it, or correct \
-                         spec.backendRefs",
-                        kind.as_str()
-                    );
-                    found.unusable.insert(called, reason);
-                }
+            if let Some(backend) = resource(context, reference) {
+                found.add(context, namespace, backend);
+            } else {
+                let reason = format!(
+                    "there is no {} {name} in the namespace {namespace} that can be read; create it, or correct \
+                     spec.backendRefs",
+                    kind.as_str()
+                );
+                found.unusable.insert(called, reason);
             }
         }
         found.refusal = refusal(context, own, &refused);

@@ -27,13 +27,17 @@ pub(in crate::runtime::watch) async fn await_api(
             Ok(false) => {
                 found(false);
                 // A kind that does not exist has no objects: its lists are complete.
-                watches.iter().for_each(|watch| environment.first_lists.complete(watch));
+                for watch in watches {
+                    environment.first_lists.complete(watch);
+                }
                 tokio::time::sleep(MISSING_API_POLL_INTERVAL).await;
             }
             // No answer says nothing about the kind: objects of it must not be taken for impossible.
             Err(error) => {
                 let text = error_chain(&error);
-                watches.iter().for_each(|watch| environment.first_lists.failed(watch, &text));
+                for watch in watches {
+                    environment.first_lists.failed(watch, &text);
+                }
                 tokio::time::sleep(FAILED_PROBE_INTERVAL).await;
             }
         }

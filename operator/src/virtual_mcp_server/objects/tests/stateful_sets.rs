@@ -73,7 +73,7 @@ fn the_former_workload_stays_until_the_new_one_is_ready_and_hands_over_its_numbe
     let old = (ChildKind::Deployment, "x".to_owned());
 
     let begins = desired_beside(&spec, &RunningWorkload { deployment: deployment.clone(), set: None });
-    assert_eq!(kept(&begins), [old.clone()]);
+    assert_eq!(kept(&begins), std::slice::from_ref(&old));
     let set = object(&begins, ChildKind::StatefulSet).expect("a StatefulSet");
     assert_eq!(set["spec"]["replicas"], 3, "as many as the autoscaler or the person had set");
 

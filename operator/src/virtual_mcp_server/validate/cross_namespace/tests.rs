@@ -99,11 +99,9 @@ fn credentials_are_those_that_the_server_names_for_the_backend_and_no_default() 
     let mut references = server("{image: i, externalAuthConfigRef: {name: theirs}}");
     references.auth_configs = [("own".to_owned(), Arc::new(yaml(config)))].into();
     references.secrets = ReferencedSecrets::from_values(&[("s", "k", "token")]);
-    let explicit = format!(
-        "{{backendRefs: [{{name: github, namespace: b}}], outgoingAuth: {{backends: {{b_github: \
-        {{type: externalAuthConfigRef, externalAuthConfigRef: {{name: own}}}}}}}}}}"
-    );
-    assert_eq!(fault(&explicit, &references), None);
+    let explicit = "{backendRefs: [{name: github, namespace: b}], outgoingAuth: {backends: {b_github: \
+                    {type: externalAuthConfigRef, externalAuthConfigRef: {name: own}}}}}";
+    assert_eq!(fault(explicit, &references), None);
     assert!(fault(&named("default"), &references).is_some());
     let free = server("{image: i}");
     let references =

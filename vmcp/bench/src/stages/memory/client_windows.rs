@@ -1,7 +1,7 @@
 //! Rows about windows of clients: the memory of all processes behind one `vmcp mcp-server`, and behind three
 //! that share its server and the programs of 25 MCP servers.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -43,16 +43,16 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
         let mut windows = vec![Window::open(&laptop).await?];
         let server = connected(windows.first_mut().context("a window")?).await?;
         sleep(SETTLE_TIME).await;
-        let processes = laptop.processes(server, &windows)?;
-        one.push(memory(&processes));
-        counts.0 = processes.len();
+        let all = processes(server, &windows)?;
+        one.push(memory(&all));
+        counts.0 = all.len();
         while windows.len() < WINDOWS {
             windows.push(Window::open(&laptop).await?);
         }
         sleep(SETTLE_TIME).await;
-        let processes = laptop.processes(server, &windows)?;
-        three.push(memory(&processes));
-        counts.1 = processes.len();
+        let all = processes(server, &windows)?;
+        three.push(memory(&all));
+        counts.1 = all.len();
         ensure!(counts.1 == counts.0 + WINDOWS - 1, "further programs were started: {counts:?} processes");
         for window in &mut windows {
             window
@@ -60,7 +60,7 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
                 .await?;
         }
         sleep(SETTLE_TIME).await;
-        called.push(memory(&laptop.processes(server, &windows)?));
+        called.push(memory(&processes(server, &windows)?));
         laptop.stop().await?;
     }
     let [one, three, called] = [one, three, called].map(Samples::from_iter);
@@ -134,20 +134,20 @@ impl Laptop {
         Ok(command)
     }
 
-    /// Returns the server, its programs and the windows.
-    fn processes(&self, server: u32, windows: &[Window]) -> Result<Vec<u32>> {
-        let mut all = process_usage::family(server);
-        for window in windows {
-            all.extend(process_usage::family(window.child.id().context("the window has ended")?));
-        }
-        Ok(all)
-    }
-
     async fn stop(self) -> Result<()> {
         let status = self.command("stop")?.stdin(Stdio::null()).stdout(Stdio::null()).status().await?;
         ensure!(status.success(), "vmcp stop: {status}");
         Ok(())
     }
+}
+
+/// Returns the server, its programs and the windows.
+fn processes(server: u32, windows: &[Window]) -> Result<Vec<u32>> {
+    let mut all = process_usage::family(server);
+    for window in windows {
+        all.extend(process_usage::family(window.child.id().context("the window has ended")?));
+    }
+    Ok(all)
 }
 
 /// A window of a client; killed when dropped.

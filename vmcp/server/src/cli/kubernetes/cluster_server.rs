@@ -73,8 +73,9 @@ impl ClusterServer {
 
     /// Returns the words of a command of vmcp about this server, for a person.
     pub(in crate::cli) fn words_for(&self, command: &str) -> String {
-        let words = self.words.iter().map(|word| format!(" {word}")).collect::<String>();
-        format!("`vmcp {command} --kubernetes {}{words}`", self.name)
+        let words: Vec<_> =
+            [self.name.as_str()].into_iter().chain(self.words.iter().map(String::as_str)).collect();
+        format!("`vmcp {command} --kubernetes {}`", words.join(" "))
     }
 
     /// Reads the resource.

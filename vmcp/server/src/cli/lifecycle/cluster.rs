@@ -87,8 +87,10 @@ fn bring_up(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure> {
     let before = server.read()?;
     if !before.spec.suspend && before.is_ready() {
         let mut report = changed(&before, pod(server).as_deref(), "Daemon is already running");
-        report["success"] = false.into();
-        report["already_running"] = true.into();
+        if let Some(report) = report.as_object_mut() {
+            report.insert("success".to_owned(), false.into());
+            report.insert("already_running".to_owned(), true.into());
+        }
         return Ok((report, Exit::Done));
     }
     let wanted = if before.spec.suspend { patch_suspend(server, false)? } else { before };
@@ -116,10 +118,12 @@ fn suspend(server: &ClusterServer, limit: Duration) -> Result<(Value, Exit), Com
 fn replace_pods(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure> {
     let restart = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let annotation = format!("{GROUP}/restarted-at");
-    let mut change = json!({ "metadata": { "annotations": { annotation: restart } } });
-    if server.read()?.spec.suspend {
-        change["spec"] = json!({ "suspend": false });
-    }
+    let metadata = json!({ "annotations": { annotation: restart } });
+    let change = if server.read()?.spec.suspend {
+        json!({ "metadata": metadata, "spec": { "suspend": false } })
+    } else {
+        json!({ "metadata": metadata })
+    };
     let generation = server.patch(&change)?.metadata.generation;
     let is_over = |resource: &ServerResource| resource.is_restarted(&restart, generation);
     let resource = wait(server, (generation, Some(&restart)), ROLLOUT_TIMEOUT, is_over)?;

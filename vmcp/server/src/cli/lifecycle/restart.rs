@@ -97,6 +97,8 @@ fn restart(
     };
     let state = start::bring_up(global, &config, &options)?;
     let mut report = start::started(&config, &state, &end.message("restarted"));
-    report["killed"] = end.is_killed().into();
+    if let Some(report) = report.as_object_mut() {
+        report.insert("killed".to_owned(), end.is_killed().into());
+    }
     Ok((report, Exit::Done))
 }

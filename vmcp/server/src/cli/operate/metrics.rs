@@ -30,6 +30,7 @@ Single calls are kept for optimizer.metricsRetentionDays (7). Days and calls are
 replica that answers.
 
 Without a running server, the database of the configuration is read.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(in crate::cli) struct Arguments {
     /// Only tools of this backend
     #[arg(short, long, value_name = "NAME")]
