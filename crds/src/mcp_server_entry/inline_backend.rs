@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::{HeaderForward, MCPServerEntry, MCPServerEntrySpec, RemoteTransport};
+use crate::Problem;
 use crate::fields::references::LocalReference;
 
 /// A server at a URL. For one with secret headers or with certificates of its own, write an MCPServerEntry.
@@ -37,6 +39,28 @@ pub struct InlineBackend {
 }
 
 impl InlineBackend {
+    /// Refuses a name and a URL that a definition older than this program lets pass. `path` is the backend's.
+    pub(crate) fn check(&self, path: &str, problems: &mut Vec<Problem>) {
+        let is_inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
+        let name = &self.name;
+        let is_label = (1..=63).contains(&name.len())
+            && name.bytes().all(|byte| is_inner(&byte))
+            && !name.starts_with('-')
+            && !name.ends_with('-');
+        if !is_label {
+            let remedy =
+                "use up to 63 lowercase letters, digits and hyphens, a letter or digit first and last";
+            problems.push(Problem::new(format!("{path}.name"), format!("`{name}` is no name"), remedy));
+        }
+        let url = Url::parse(&self.remote_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        if url.is_none_or(|url| !url.username().is_empty() || url.password().is_some()) {
+            let message = "is no URL of the schemes http or https without credentials";
+            let remedy =
+                "correct it, such as `https://mcp.example.com/mcp`; an MCPServerEntry takes secret headers";
+            problems.push(Problem::new(format!("{path}.remoteUrl"), message, remedy));
+        }
+    }
+
     /// Returns the MCPServerEntry with the same meaning to a VirtualMCPServer of the namespace.
     pub fn as_entry(&self, namespace: &str) -> MCPServerEntry {
         let spec = MCPServerEntrySpec {

@@ -236,6 +236,9 @@ impl VirtualMCPServer {
         }
         group(spec, &mut problems);
         backend_refs(self, &mut problems);
+        for (index, backend) in spec.backends.iter().enumerate() {
+            backend.check(&format!("spec.backends[{index}]"), &mut problems);
+        }
         primary_provider(spec, &mut problems);
         labels(spec, &mut problems);
         spec.resource_overrides.check(&mut problems);
