@@ -21,6 +21,12 @@
   reason: Forbidden
 - expression: >-
     !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?optimizer.?storage.?volume.hasValue()) ||
+    authorizer.group('apps').resource('statefulsets').namespace(request.namespace).check('create').allowed()
+  message: spec.optimizer.storage.volume runs its pods as those of a StatefulSet, which makes PersistentVolumeClaims; this takes the right to create StatefulSets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
     !(object.spec.?serviceType.orValue('ClusterIP') != 'ClusterIP') ||
     authorizer.group('').resource('services').namespace(request.namespace).check('create').allowed()
   message: spec.serviceType makes a Service that leads out of the cluster; this takes the right to create Services in the namespace
@@ -69,6 +75,12 @@
   reason: Forbidden
 - expression: >-
     !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?console.?operatorTokenSecretRefs.hasValue() || object.spec.?console.?viewerTokenSecretRefs.hasValue() || object.spec.?console.?signIn.?clientSecretRef.hasValue()) ||
+    authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+  message: spec.console.operatorTokenSecretRefs takes values of Secrets as tokens of its console, or sends one to the provider that is named here; this takes the right to get Secrets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
     !(object.spec.?config.?code.?engine.orValue('') == 'job') ||
     authorizer.group('batch').resource('jobs').namespace(request.namespace).check('create').allowed()
   message: spec.config.code.engine has Jobs run an image of its author's choice, and lets its pods make them; this takes the right to create Jobs in the namespace
@@ -78,6 +90,24 @@
     !(object.spec.?config.?code.?engine.orValue('') == 'job') ||
     authorizer.group('').resource('pods').namespace(request.namespace).check('list').allowed()
   message: spec.config.code.engine lets its pods list the pods of the namespace; this takes the right to list Pods in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?optimizer.?tools.orValue([]).exists(word, word in ['add_mcp_server', 'remove_mcp_server', 'enable_mcp_server', 'disable_mcp_server'])) ||
+    authorizer.group('toolhive.stacklok.com').resource('mcpserverentries').namespace(request.namespace).check('create').allowed()
+  message: spec.optimizer.tools lets its clients add, switch and remove MCPServerEntries; this takes the right to create MCPServerEntries in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?optimizer.?tools.orValue([]).exists(word, word in ['add_mcp_server', 'remove_mcp_server', 'enable_mcp_server', 'disable_mcp_server'])) ||
+    authorizer.group('').resource('secrets').namespace(request.namespace).check('create').allowed()
+  message: spec.optimizer.tools lets its pods make the Secrets of such servers; this takes the right to create Secrets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?optimizer.?admin.?allow.orValue([]).exists(item, has(item.image))) ||
+    authorizer.group('toolhive.stacklok.com').resource('mcpservers').namespace(request.namespace).check('create').allowed()
+  message: image of an entry of spec.optimizer.admin.allow lets its clients run programs, as MCPServers; this takes the right to create MCPServers in the namespace
   reason: Forbidden
 - expression: >-
     !(request.kind.kind in ['MCPServer']) ||
@@ -90,6 +120,12 @@
     !(object.spec.?permissionProfile.?type.orValue('') == 'configmap') ||
     authorizer.group('networking.k8s.io').resource('networkpolicies').namespace(request.namespace).check('create').allowed()
   message: spec.permissionProfile.type adds outgoing connections to a NetworkPolicy, which opens what other policies close; this takes the right to create NetworkPolicies in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['ReferenceGrant']) ||
+    !(object.spec.?from.orValue([]).exists(item, item.?kind.orValue('') == 'VirtualMCPServer')) ||
+    authorizer.group('networking.k8s.io').resource('networkpolicies').namespace(request.namespace).check('create').allowed()
+  message: an entry of spec.from with kind VirtualMCPServer adds VirtualMCPServers of another namespace to NetworkPolicies of MCPServers, which opens what other policies close; this takes the right to create NetworkPolicies in the namespace
   reason: Forbidden
 - expression: >-
     !(request.kind.kind in ['MCPServerEntry', 'MCPRemoteProxy']) ||
