@@ -53,8 +53,9 @@
 //!   pod only if the controller asks (`.on(&all.pods, …)`).
 //! - **Writes** have a timeout, are counted, and are refused once the lease is lost.
 //!
-//! Rooms, from the ground up: `digest`, `failure`, `metrics`, `pod_schema` and `policy_checker`; `watch` and `lead`;
-//! `context`, which holds them together; `cluster_issuer`; `author_rights`; `write`; `tell`; `controller`.
+//! Rooms, from the ground up: `digest`, `failure`, `metrics`, `pod_schema` and `policy_checker`; `watch`
+//! and `lead`; `context`, which holds them together; `cluster_issuer`; `author_rights`; `write`; `tell`;
+//! `controller`.
 
 mod author_rights;
 mod cluster_issuer;

@@ -47,7 +47,7 @@
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
-# Those that were made before `httpRoutes.enabled` and `serviceMonitors.enabled` were switched off are deleted.
+# Objects of features that were switched off (`httpRoutes.enabled`, `serviceMonitors.enabled`) are deleted.
 - apiGroups: [monitoring.coreos.com]
   resources: [servicemonitors]
   verbs: [list, watch, delete]

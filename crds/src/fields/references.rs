@@ -75,9 +75,9 @@ impl BackendKind {
     }
 }
 
-/// Returns the name of a backend of another namespace: `NAMESPACE_NAME`, or the beginning of a longer one, `_`
-/// and a digest. Names of Kubernetes have no `_`, so that no backend of the server's own namespace has this
-/// name.
+/// Returns the name of a backend of another namespace: `NAMESPACE_NAME`, or the beginning of a longer one,
+/// `_` and a digest. Names of Kubernetes have no `_`, so that no backend of the server's own namespace has
+/// this name.
 pub fn backend_name_in(namespace: &str, name: &str) -> String {
     bounded(&format!("{namespace}{ELSEWHERE}{name}"), ELSEWHERE)
 }

@@ -211,8 +211,8 @@ pub(crate) fn lowered(
 /// A mistake: the place below `authzConfig`, the fault, and the remedy.
 type Mistake = (String, String, String);
 
-/// Returns the block `authz` of the policies. `file` is the content of the ConfigMap, if that exists. Names of
-/// claims in the resource win over those of the ConfigMap.
+/// Returns the block `authz` of the policies. `file` is the content of the ConfigMap, if that exists. Names
+/// of claims in the resource win over those of the ConfigMap.
 fn block(config: &AuthzConfig, file: Option<&str>) -> Result<Block, Mistake> {
     let mut block: Block = match (config.kind, &config.inline, &config.config_map) {
         (AuthzConfigType::Inline, Some(inline), _) => {

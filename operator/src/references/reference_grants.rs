@@ -112,7 +112,8 @@ fn scalar(name: &str) -> String {
     if is_plain { name.to_owned() } else { format!("'{name}'") }
 }
 
-/// Returns true if a grant lets VirtualMCPServers of the namespace `from` refer to an object of its namespace.
+/// Returns true if a grant lets VirtualMCPServers of the namespace `from` refer to an object of its
+/// namespace.
 fn grants_to(grant: &ReferenceGrant, from: &str, target: &GrantTarget, settings: &BuildSettings) -> bool {
     let group = settings.api_group.name();
     is_followed(grant, settings)

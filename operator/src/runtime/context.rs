@@ -35,7 +35,7 @@ pub struct RoleName {
 }
 
 impl RoleName {
-    /// Returns the role beside this one that has the rights about programs.
+    /// Returns the second role, with the rights about programs.
     pub(crate) fn for_programs(&self) -> Self {
         Self { kind: self.kind.clone(), name: format!("{}-programs", self.name) }
     }

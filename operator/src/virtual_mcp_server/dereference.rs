@@ -34,7 +34,8 @@ use crate::shared_settings::mcp_oidc_config;
 /// Everything that [`validate`](super::validate) reads besides the resource itself.
 #[derive(Debug, Default)]
 pub(super) struct References {
-    /// True if the named MCPGroup exists, or none is named. False for one of another namespace without a grant.
+    /// True if the named MCPGroup exists, or none is named. False for one of another namespace without a
+    /// grant.
     pub group_exists: bool,
     /// The MCPServers of the group, by name.
     pub servers: Vec<Arc<MCPServer>>,

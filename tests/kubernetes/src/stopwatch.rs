@@ -124,7 +124,7 @@ mod tests {
         let is = |pace: f64, wanted: f64| assert!((pace - wanted).abs() < 0.01, "{pace}");
         is(of(&[]), 1.0);
         is(of(&[3, 4, 5]), 1.0);
-        // One slow write is no slow machine.
+        // One slow write does not make a slow machine.
         is(of(&[5, 5, 4000]), 1.0);
         is(of(&[50, 50, 60]), 2.0);
         is(of(&[9000, 9000, 9000]), MAX_PACE);

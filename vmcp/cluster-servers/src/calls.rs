@@ -71,7 +71,7 @@ impl CallError {
         CallError { text, status: None }
     }
 
-    /// True if there is no such object.
+    /// True if the object is missing.
     pub(crate) fn is_missing(&self) -> bool {
         self.status == Some(StatusCode::NOT_FOUND)
     }
@@ -87,7 +87,7 @@ impl<'a> ClusterApi<'a> {
         ClusterApi { client, server }
     }
 
-    /// Returns an object; `None` if there is none of this name.
+    /// Returns an object; `None` if it is missing.
     pub(crate) async fn get(&self, kind: ServerKind, name: &str) -> Result<Option<Value>, CallError> {
         match self.call(self.of(kind).get(name, &GetParams::default())).await {
             Ok(object) => Ok(Some(object)),
@@ -113,7 +113,7 @@ impl<'a> ClusterApi<'a> {
         })
     }
 
-    /// Deletes an object, if it is still the one that was read.
+    /// Deletes an object, unless it has changed since it was read.
     pub(crate) async fn delete(&self, added: &AddedServer) -> Result<(), CallError> {
         let preconditions =
             Preconditions { uid: Some(added.uid.clone()), resource_version: added.resource_version.clone() };
@@ -121,7 +121,7 @@ impl<'a> ClusterApi<'a> {
         self.call(self.of(added.kind).delete(&added.name, &parameters)).await.map(drop)
     }
 
-    /// Switches a server on or off, if its object is still the one that was read.
+    /// Switches a server on or off, unless its object has changed since it was read.
     pub(crate) async fn set_enabled(&self, added: &AddedServer, enabled: bool) -> Result<(), CallError> {
         let patch = json!({
             "metadata": { "uid": added.uid, "resourceVersion": added.resource_version },

@@ -30,7 +30,7 @@ impl AddedServer {
         Ok(AddedServer { kind, name, uid, resource_version: None, spec: Value::Null })
     }
 
-    /// Reads an object; refuses one that others keep, and says where.
+    /// Reads an object; refuses an object that others keep, and says where.
     pub(crate) fn read(
         server: &VirtualServer,
         kind: ServerKind,

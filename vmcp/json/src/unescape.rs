@@ -55,7 +55,7 @@ fn character(escape: &str) -> Option<(char, usize)> {
 fn unicode(escape: &str) -> Option<(char, usize)> {
     let unit = code_unit(escape, 0)?;
     if !(0xD800..=0xDBFF).contains(&unit) {
-        // The second half of a pair alone is no character.
+        // Alone, the second half of a pair stands for nothing.
         return Some((char::from_u32(unit)?, UNICODE));
     }
     let low = code_unit(escape, UNICODE).filter(|low| (0xDC00..=0xDFFF).contains(low))?;

@@ -113,7 +113,7 @@ pub(super) fn verbs_of(kind: &str) -> &'static [Verb] {
         // An annotation is changed, so that the kubelet syncs mounted files at once.
         "Pod" => &[Verb::Patch],
         EVENT => &[Verb::List],
-        // Those of others are listed where connections fail.
+        // Lists also policies of others, where connections fail.
         "NetworkPolicy" => &[Verb::Get, Verb::List, Verb::Apply, Verb::Patch, Verb::Delete],
         // Read once when it is malformed, to say where the mistake is.
         "VirtualMCPServer"

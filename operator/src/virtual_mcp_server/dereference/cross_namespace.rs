@@ -153,7 +153,7 @@ impl CrossNamespaceBackends {
         self.backends.insert(name, backend);
     }
 
-    /// Switches off, in a configuration that stays mounted, the backends that are no longer granted.
+    /// Switches off, in a configuration that stays mounted, the backends whose grant was withdrawn.
     pub(super) fn withdraw(&self, mounted: &mut MountedConfiguration) {
         let mut named = lower::backends_of(&mounted.text);
         named.retain(|name| is_elsewhere(name) && !self.backends.contains_key(name));

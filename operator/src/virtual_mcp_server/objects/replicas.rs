@@ -1,5 +1,6 @@
-//! The number of pods, also through a suspension and a change of form: a number that an autoscaler or a person
-//! set outlives the former in an annotation of the workload, and goes from one form to the other in the latter.
+//! The number of pods, also through a suspension and a change of form: a number that an autoscaler or a
+//! person set outlives the former in an annotation of the workload, and goes from one form to the other in
+//! the latter.
 
 use kube::ResourceExt;
 use vmcp_crds::GROUP;

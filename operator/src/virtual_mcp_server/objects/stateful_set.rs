@@ -1,4 +1,4 @@
-//! The StatefulSet, the workload of a server each of whose pods has a claim of its own.
+//! The StatefulSet, the workload of a server whose pods have a claim each.
 
 use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
@@ -12,8 +12,8 @@ use vmcp_crds::virtual_mcp_server::{ClaimRetention, StorageClaim, StorageVolume,
 use crate::virtual_mcp_server::names;
 use crate::workload::claim_templates::ClaimTemplate;
 
-/// Returns the StatefulSet with this metadata and number of pods. One that exists keeps its claims: Kubernetes
-/// refuses an edit that changes them, and with it the rest of the edit.
+/// Returns the StatefulSet with this metadata and number of pods. An existing one keeps its claims:
+/// Kubernetes refuses an edit that changes them, and with it the rest of the edit.
 pub(super) fn stateful_set(
     server: &Validated,
     volume: &StorageVolume,

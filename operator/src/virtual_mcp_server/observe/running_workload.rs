@@ -71,9 +71,9 @@ impl RunningWorkload {
     }
 
     /// Returns the pods of both forms among the pods with the labels of the server `name`.
-    pub(in crate::virtual_mcp_server) fn pods(&self, labelled: Vec<Arc<Pod>>, name: &str) -> Vec<Arc<Pod>> {
-        let of_set = self.set.as_ref().map(|set| of_stateful_set(labelled.clone(), set));
-        let of_deployment = of_deployment(labelled, name);
+    pub(in crate::virtual_mcp_server) fn pods(&self, labeled: Vec<Arc<Pod>>, name: &str) -> Vec<Arc<Pod>> {
+        let of_set = self.set.as_ref().map(|set| of_stateful_set(labeled.clone(), set));
+        let of_deployment = of_deployment(labeled, name);
         of_deployment.into_iter().chain(of_set.into_iter().flatten()).collect()
     }
 
@@ -102,9 +102,9 @@ impl RunningWorkload {
         }
     }
 
-    /// Returns true if the workload in its former form stays for now: its pods serve until those of the wanted
-    /// form are ready. A suspended server serves nobody, and waits only until the wanted form has taken over
-    /// the number of pods to come back to.
+    /// Returns true if the workload in its former form stays for now: its pods serve until those of the
+    /// wanted form are ready. A suspended server serves nobody, and waits only until the wanted form has
+    /// taken over the number of pods to come back to.
     pub(in crate::virtual_mcp_server) fn waits_for_pods(&self, server: &Validated) -> bool {
         self.hands_over(server) || (!server.is_suspended && self.is_replaced_by(WorkloadForm::wanted(server)))
     }

@@ -1,5 +1,5 @@
-//! Backends of other namespaces. A backend that needs a Secret, a certificate or a webhook of its namespace is
-//! not called.
+//! Backends of other namespaces. A backend that needs a Secret, a certificate or a webhook of its namespace
+//! is not called.
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ impl CollectorProgram {
 pub struct OtelCollector {
     /// URL for `telemetry.endpoint`.
     pub endpoint: String,
-    /// The same over gRPC.
+    /// Address of its receiver over gRPC.
     pub grpc_endpoint: String,
     folder: tempfile::TempDir,
     _process: Process,

@@ -59,7 +59,7 @@ async fn each_replica_has_a_claim_of_its_own_which_outlives_the_server() {
     let set = place.eventually("the StatefulSet", async || place.get::<StatefulSet>("x").await).await;
     assert!(place.get::<Deployment>("x").await.is_none());
     assert_eq!(set.spec.as_ref().and_then(|spec| spec.service_name.as_deref()), Some("vmcp-x-peers"));
-    // What the API server adds to the claims is no reason to write.
+    // Defaults that the API server adds to claims are left as they are.
     operator.at_rest(&place, "VirtualMCPServer", 2).await;
     if ControlPlane::shared().await.skips_without_controllers() {
         return;

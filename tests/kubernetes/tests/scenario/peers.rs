@@ -25,7 +25,7 @@ async fn addresses(place: &Namespace) -> BTreeSet<String> {
     ready.flat_map(|endpoint| endpoint.addresses).collect()
 }
 
-/// Reports that a node runs, as its kubelet would: pods of a node without reports are no endpoints.
+/// Reports that a node runs, as its kubelet would: pods of a silent node are left out of the endpoints.
 async fn report(nodes: &Api<Node>, node: &str) {
     let ready = json!({
         "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",

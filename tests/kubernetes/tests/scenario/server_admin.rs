@@ -99,7 +99,7 @@ async fn configuration(place: &Namespace, server: &str) -> Value {
     serde_saphyr::from_str(&text).unwrap_or_default()
 }
 
-/// Waits until the entry of a backend in `vmcp.yaml` of `x` is as wanted; null if there is none.
+/// Waits until the entry of a backend in `vmcp.yaml` of `x` is as wanted; null without the entry.
 async fn await_backend(place: &Namespace, name: &str, what: &str, is_wanted: impl Fn(&Value) -> bool) {
     place
         .eventually(what, async || {

@@ -38,7 +38,7 @@ impl OrphanGuard {
         Arc::new(OrphanGuard { helper: Mutex::new(Helper::NotStarted(command)) })
     }
 
-    /// Puts a process group under guard; `None` if there is no helper.
+    /// Puts a process group under guard; `None` without a helper.
     pub fn watch(self: &Arc<Self>, id: u32) -> Option<WatchedGroup> {
         self.tell('+', id).then(|| WatchedGroup { guard: Arc::clone(self), id })
     }

@@ -1,5 +1,5 @@
-//! Backends for vmcp as a process of its own: the test server `vmcp-fixture`, a relay that is slow to connect,
-//! and a server that hangs.
+//! Backends for vmcp as a process of its own: the test server `vmcp-fixture`, a relay that is slow to
+//! connect, and a server that hangs.
 
 use std::process::Stdio;
 use std::time::Duration;

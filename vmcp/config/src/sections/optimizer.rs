@@ -184,8 +184,8 @@ pub struct RawOptimizer {
     pub learning: RawLearning,
     /// Log of searches and of the calls that followed them. Off by default.
     pub query_log: QueryLog,
-    /// Days after which a single call leaves the log of calls, which `vmcp metrics --calls` reads. The sums of
-    /// each day stay for good.
+    /// Days after which a single call leaves the log of calls, which `vmcp metrics --calls` reads. The sums
+    /// of each day stay for good.
     #[schemars(range(min = 1, max = 365))]
     pub metrics_retention_days: u32,
     /// The language model that ranks tools for `recommend_tools` and `search_tools`, and writes queries for

@@ -96,8 +96,8 @@ pub(super) async fn retry<'a>(
     Some((tool, Answer { content: Content::Result(announced.into()), era: answer.era, pending: None }))
 }
 
-/// True if a call of the tool changes nothing, by its server's word or an override; one that also declares to
-/// destroy something contradicts itself.
+/// True if a call of the tool changes nothing, by its server's word or an override. A tool that also
+/// declares to destroy something contradicts itself.
 pub(super) fn is_safe(tool: &CatalogTool) -> bool {
     let hints = &tool.annotations;
     hints.read_only_hint == Some(true) && hints.destructive_hint != Some(true)

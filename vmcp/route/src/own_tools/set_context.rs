@@ -15,7 +15,7 @@ pub(crate) use vmcp_engine::search::context::Context;
 use vmcp_engine::search::context::learning_mode;
 use vmcp_engine::telemetry::calls::Origin;
 
-/// Sets the context, and answers with what it changes.
+/// Sets the context, and answers with the changes.
 pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let recorder = context.start_own_record(Origin::Own(OptimTool::SetContext), arguments);
     own_answer::told(recorder, set(context, arguments).await, ContextSet::text)

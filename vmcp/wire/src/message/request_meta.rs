@@ -19,7 +19,7 @@ pub struct RequestMeta<'a> {
     pub stamp: Stamp<'a>,
     /// The change of the progress token.
     pub progress_token: ProgressToken<'a>,
-    /// The trace context to send on. A part that is given replaces the one that came; an absent one leaves
+    /// The trace context to send on. A given part replaces the part of the message; an absent one leaves
     /// it.
     pub trace: Trace<'a>,
 }
@@ -36,7 +36,7 @@ pub enum Stamp<'a> {
         revision: Revision,
         /// `Implementation` of vmcp or of the client, as JSON.
         client_info: Option<&'a str>,
-        /// `ClientCapabilities` as JSON: those that the client declared and vmcp relays.
+        /// `ClientCapabilities` as JSON: the declared ones that vmcp relays.
         client_capabilities: &'a str,
         /// The log level as plain text; `None` asks for no log messages.
         log_level: Option<&'a str>,

@@ -72,7 +72,8 @@ impl Clients {
     }
 }
 
-/// Returns a client with one connection over HTTP/2, or with several where the API server speaks HTTP/1 alone.
+/// Returns a client with one connection over HTTP/2, or with several where the API server speaks HTTP/1
+/// alone.
 fn multiplexed(config: &Config) -> kube::Result<Client> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);

@@ -22,7 +22,7 @@ fn stored<K: DeserializeOwned>(replicas: i32, kept: Option<i32>) -> K {
     serde_json::from_value(object).expect("a workload")
 }
 
-/// Returns the number of pods of the desired workload, and the one that its annotation keeps.
+/// Returns the number of pods of the desired workload, and the number in its annotation.
 fn numbers(desired: &Desired, kind: ChildKind) -> (Option<i64>, Option<i64>) {
     let workload = object(desired, kind).expect("a workload");
     let kept = workload["metadata"]["annotations"][KEPT].as_str().and_then(|text| text.parse().ok());

@@ -119,8 +119,8 @@ impl Learner {
         }
     }
 
-    /// Remembers a call in the client's context, also where nothing is learned. Costs a look at an empty table
-    /// where no client has a context.
+    /// Remembers a call in the client's context, also where nothing is learned. Costs a look at an empty
+    /// table where no client has a context.
     fn remember(&self, record: &CallRecord) {
         let Some(tool) = record.tool.as_ref().filter(|_| record.requests > 0) else { return };
         let Some(key) = record.context.or(record.session.map(ContextKey::Session)) else { return };

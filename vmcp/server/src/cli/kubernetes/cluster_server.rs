@@ -139,8 +139,8 @@ fn name_of(pod: &Value) -> Option<String> {
     pod.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// Returns true for a ready pod of the server's Deployment, or of its StatefulSet. Labels alone prove nothing:
-/// authors of pods choose them, and a client's token goes to this pod.
+/// Returns true for a ready pod of the server's Deployment, or of its StatefulSet. Labels alone prove
+/// nothing: authors of pods choose them, and a client's token goes to this pod.
 fn is_ready_pod(pod: &Value, server: &str) -> bool {
     let list =
         |path: &str| pod.pointer(path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -50,8 +50,8 @@ use crate::cli::process::block_on;
 ///
 /// Joins the running server of the configuration file, or starts one. Adds the tools start, stop, restart,
 /// status and init_project, which also work while no server runs. `vmcp connect` writes this command into a
-/// client's file. With --kubernetes, it joins a ready pod of a VirtualMCPServer by `kubectl port-forward`, and
-/// the tools start, stop, restart and status act on that resource.
+/// client's file. With --kubernetes, it joins a ready pod of a VirtualMCPServer by `kubectl port-forward`,
+/// and the tools start, stop, restart and status act on that resource.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -27,7 +27,7 @@ pub(super) const LANGUAGE: &str = "python";
 /// Parsed arguments.
 #[derive(Debug)]
 pub(super) struct CodeArguments {
-    /// The script; of a `task` the one that a language model has written, empty until then.
+    /// The script; for a `task` the script of a language model, empty until it is written.
     pub(super) code: String,
     /// Words of which a language model makes the script.
     pub(super) task: Option<String>,

@@ -8,7 +8,7 @@ use crate::cli::console::output;
 use crate::cli::kubernetes::server_resource::ServerResource;
 use crate::cli::lifecycle::report::BANNER_WIDTH;
 
-/// Writes the report of a start, stop or restart; `pod` is one that serves, if it is known.
+/// Writes the report of a start, stop or restart; `pod` is the name of a serving pod, if it is known.
 pub(super) fn changed(server: &ServerResource, pod: Option<&str>, message: &str) -> Value {
     json!({
         "success": true, "message": message, "pid": null, "pod": pod, "healthy": server.is_ready(),
