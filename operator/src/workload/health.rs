@@ -32,14 +32,18 @@ impl From<&Deployment> for PodCounts {
     fn from(deployment: &Deployment) -> Self {
         let rollout = deployment.into();
         let status = deployment.status.clone().unwrap_or_default();
+        let desired = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        // Once all pods of the newest template exist, a refusal concerns those of the one before.
+        let is_refused = status.updated_replicas.unwrap_or_default() < desired;
         let create_error = status
             .conditions
             .into_iter()
             .flatten()
             .find(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True")
+            .filter(|_| is_refused)
             .map(|condition| condition.message.or(condition.reason).unwrap_or_default());
         Self {
-            desired: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
+            desired,
             existing: status.replicas.unwrap_or_default(),
             ready: status.ready_replicas.unwrap_or_default(),
             rollout,
@@ -276,6 +280,11 @@ mod tests {
         let (state, reason, message) = health(&PodCounts::from(&deployment), &[]);
         assert_eq!((state, reason.as_str()), (WorkloadState::Failed, "PodRefused"));
         assert!(message.contains("runAsNonRoot != true; set these fields"), "{message}");
+
+        // The newest template is accepted; the pods of the old one are still refused.
+        let mut corrected = deployment;
+        corrected.status.as_mut().unwrap().updated_replicas = Some(1);
+        assert_eq!(health(&PodCounts::from(&corrected), &[]).0, WorkloadState::Starting);
     }
 
     #[test]

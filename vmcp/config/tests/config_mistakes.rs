@@ -46,7 +46,7 @@ mistakes! {
             "f:2: backends[0].nmae: unknown key; did you mean `name`?",
         "optimizer: { exposre: All, exposure: none }" =>
             "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, `Contextual`, not `none`; choose one of `Auto`, `All`, `MetaOnly`, `Contextual`\n\
-             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `admin`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `largeResults`, `ownResources`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `contextual`, `learning`, `queryLog`, `llm`, `discovery`, `sessionHooks`, `rerank`, `limits`",
+             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `admin`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `largeResults`, `ownResources`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `contextual`, `learning`, `queryLog`, `metricsRetentionDays`, `llm`, `recommendTools`, `discovery`, `sessionHooks`, `rerank`, `limits`",
         "codeMode: {}" =>
             "f:1: codeMode: unknown key; not supported yet: remove it",
         "operational:\n  failureHandling:\n    healthCheckInterval: 1s" =>

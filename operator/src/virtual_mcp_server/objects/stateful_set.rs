@@ -17,13 +17,17 @@ use crate::workload::claim_templates::ClaimTemplate;
 pub(super) fn stateful_set(
     server: &Validated,
     volume: &StorageVolume,
-    (metadata, replicas): (ObjectMeta, Option<i32>),
+    (mut metadata, replicas): (ObjectMeta, Option<i32>),
     template: PodTemplateSpec,
     running: Option<&StatefulSet>,
 ) -> StatefulSet {
     let wanted = claim_template(&volume.persistent_volume_claim).spec();
     let kept = running.and_then(stored_template).and_then(|template| template.spec.clone());
     let kept = kept.filter(|_| running.is_some_and(|set| !has_claims(set, volume)));
+    if kept.is_some() {
+        // A precondition: without it, a StatefulSet that was deleted meanwhile would return with its old claims.
+        metadata.uid = running.and_then(|set| set.metadata.uid.clone());
+    }
     let claim = PersistentVolumeClaim {
         metadata: ObjectMeta {
             name: Some(CACHE_VOLUME.to_owned()),

@@ -243,7 +243,8 @@ async fn who_may_not_write_secrets_is_told_so_before_anything_is_written() {
 
     laptop.become_user("eve");
     let forbidden = laptop.refused(&add).await;
-    assert!(forbidden.contains("forbidden") && forbidden.contains("`edit`"), "{forbidden}");
+    let right = "the right to patch secrets in that namespace";
+    assert!(forbidden.contains("forbidden") && forbidden.contains(right), "{forbidden}");
     assert!(place.get::<MCPServer>("search").await.is_none(), "not half of it");
     let without = laptop.vmcp(&["add", "search", "--image", "x:1"]).await;
     assert!(without.success, "a server without values needs no rights on Secrets: {without:?}");

@@ -111,9 +111,9 @@ async fn argo_and_flux_follow_a_server_from_its_creation_to_its_end() {
     stand_in.set_report(json!({ "tools": 1, "configuration": { "digest": digest } }));
     judge.sees(&place, "vmcp/x", IN_FORCE).await;
 
-    apply(&place, "VirtualMCPServer", "y", "{suspend: true}").await;
-    await_condition::<VirtualMCPServer>(&place, "y", "Ready", "False", "Suspended").await;
-    let message = judge.sees(&place, "vmcp/y", UNDER_WAY).await;
+    apply(&place, "VirtualMCPServer", "paused", "{suspend: true}").await;
+    await_condition::<VirtualMCPServer>(&place, "paused", "Ready", "False", "Suspended").await;
+    let message = judge.sees(&place, "vmcp/paused", UNDER_WAY).await;
     assert!(message.contains("spec.suspend is true"), "{message}");
 
     // The old pods serve on, so that `Ready` is true throughout.

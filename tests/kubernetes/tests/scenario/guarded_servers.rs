@@ -62,8 +62,9 @@ async fn a_guarded_server_has_a_bridge_that_verifies_tokens_by_the_keys_of_the_a
     let (_, keys) = secret_data.iter().find(|(file, _)| file.starts_with("key-set-")).expect("the keys");
     let keys: Value = serde_json::from_slice(&keys.0).expect("JSON");
     assert!(keys["keys"].as_array().is_some_and(|keys| !keys.is_empty()), "{keys}");
-    let selector = place.get::<Service>("mcp-fetch").await.and_then(|service| service.spec?.selector);
-    assert_eq!(selector.expect("a selector")["toolhive.stacklok.com/guarded"], "true");
+    let selector = async || place.get::<Service>("mcp-fetch").await?.spec?.selector;
+    let selector = place.eventually("a selector", selector).await;
+    assert_eq!(selector["toolhive.stacklok.com/guarded"], "true");
 
     // A VirtualMCPServer without a token for it says so.
     let backend = place

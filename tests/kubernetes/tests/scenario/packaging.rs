@@ -179,8 +179,12 @@ async fn assert_examples(cluster: &Cluster, places: &[Namespace], operator: &Ope
         .await;
     assert!(events.unwrap().contains("vmcp-operator"), "the operator may not publish events");
     assert!(operator.metric("vmcp_operator_errors_total", &[]).await < 0.5);
-    assert!(operator.metric("vmcp_operator_watch_failures_total", &[]).await < 0.5);
-    assert!(!operator.process.output().to_lowercase().contains("forbidden"), "{}", operator.process.output());
+    let output = operator.process.output();
+    // The API server answers so for a moment after a definition was installed.
+    let is_new = |line: &&str| line.contains("storage is (re)initializing");
+    let failed: Vec<_> = output.lines().filter(|line| line.contains("watch interrupted")).collect();
+    assert!(failed.iter().all(is_new), "{failed:?}");
+    assert!(!output.to_lowercase().contains("forbidden"), "{output}");
 }
 
 /// The operator has the rights of the chart, and no others.
@@ -231,7 +235,9 @@ async fn values_for_day_two_are_followed_or_refused() {
     }
     let chart = chart();
     let render = async |values: &str| {
+        let version = ["--kube-version", "1.34"];
         let arguments = ["template", "vmcp", &chart, "--namespace", "vmcp-system", "--set-json", values];
+        let arguments = [&arguments[..], &version[..]].concat();
         cluster.helm(&arguments).await
     };
     let objects = |text: &str| -> Vec<Value> {

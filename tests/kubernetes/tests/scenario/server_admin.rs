@@ -181,7 +181,7 @@ async fn servers_are_added_switched_and_removed_as_resources_and_values_stay_in_
     apply(&place, "MCPGroup", "tools", "{}").await;
     let spec = format!("{{groupRef: {{name: tools}}, optimizer: {{enabled: true, {TOOLS}, {RULES}}}}}");
     apply(&place, "VirtualMCPServer", "x", &spec).await;
-    apply(&place, "VirtualMCPServer", "y", "{groupRef: {name: tools}}").await;
+    apply(&place, "VirtualMCPServer", "other", "{groupRef: {name: tools}}").await;
     apply(
         &place,
         "MCPServerEntry",
@@ -212,9 +212,9 @@ async fn servers_are_added_switched_and_removed_as_resources_and_values_stay_in_
     let pod = deployment.spec.and_then(|spec| spec.template.spec).expect("a pod");
     assert_eq!(pod.security_context.and_then(|context| context.run_as_non_root), Some(true));
     place
-        .eventually("y to serve the entry of a person alone", async || {
-            let names = configuration(&place, "y").await["backends"].to_string();
-            assert!(!names.contains("docs"), "clients of x have no say in y: {names}");
+        .eventually("the other to serve the entry of a person alone", async || {
+            let names = configuration(&place, "other").await["backends"].to_string();
+            assert!(!names.contains("docs"), "clients of x have no say in the other: {names}");
             names.contains("byhand").then_some(())
         })
         .await;
@@ -330,7 +330,7 @@ fn attempts() -> [(Value, Change, &'static str); 13] {
     let secret = manifest("Secret", "MCPServerEntry", "x.added.mine-1", &json!({ "type": "Opaque" }));
     let spec = json!({ "image": "i", "command": ["c"] });
     let program = manifest("MCPServer", "VirtualMCPServer", "program", &json!({ "spec": spec }));
-    let label: Change = |object| object["metadata"]["labels"] = json!({ ADDED_BY: "y" });
+    let label: Change = |object| object["metadata"]["labels"] = json!({ ADDED_BY: "other" });
     let no_label: Change = |object| object["metadata"]["labels"] = json!({});
     let no_owner: Change = |object| object["metadata"]["ownerReferences"] = json!([]);
     [

@@ -41,12 +41,10 @@ async fn a_quota_that_pods_and_claims_exceed_is_named_with_the_field() {
     assert!(message.contains("must specify limits.cpu"), "{message}");
     assert!(message.contains("set them in spec.resources"), "{message}");
 
-    apply(&place, "VirtualMCPServer", "x", "{resources: {limits: {cpu: '2', memory: 1Gi}}}").await;
-    let named = async || {
-        let message = place.condition("vmcp/x", "Ready").await["message"].take();
-        message.as_str().is_some_and(|message| message.contains("exceeded quota: q")).then_some(message)
-    };
-    let message = place.eventually("the exceeded quota", named).await.to_string();
+    // A server of its own: a Deployment keeps the words of its first refusal.
+    apply(&place, "VirtualMCPServer", "big", "{resources: {limits: {cpu: '2', memory: 1Gi}}}").await;
+    let message = refused(&place, "big").await;
+    assert!(message.contains("exceeded quota: q"), "{message}");
     assert!(message.contains("raise the namespace's quota or lower spec.resources"), "{message}");
 
     apply(&place, "VirtualMCPServer", "kept", CLAIMS).await;

@@ -103,7 +103,8 @@ async fn searches_leave_nothing_in_the_database_of_embeddings() {
     let (queries, tools): (Vec<_>, Vec<_>) = sent.iter().partition(|text| text.contains("nobody else"));
     assert_eq!((queries.len(), tools.len()), (20, 2), "{sent:?}");
     for file in std::fs::read_dir(folder.path()).unwrap().map(Result::unwrap) {
-        let bytes = std::fs::read(file.path()).unwrap();
+        // The log beside a database goes with its last connection.
+        let bytes = std::fs::read(file.path()).unwrap_or_default();
         let text = bytes.windows(11).any(|window| window == b"nobody else");
         assert!(!text, "the text of a query in {:?}", file.file_name());
     }

@@ -98,12 +98,16 @@ fn claims_that_a_person_edits_stay_and_hold_nothing_else_up() {
     let first = desired_beside(&format!("{{{CLAIMS}}}"), &RunningWorkload::default());
     let claims =
         object(&first, ChildKind::StatefulSet).expect("a set")["spec"]["volumeClaimTemplates"].take();
-    let running = RunningWorkload { deployment: None, set: Some(stored::<StatefulSet>(1, 1, &claims)) };
+    let mut stored = stored::<StatefulSet>(1, 1, &claims);
+    stored.metadata.uid = Some("of-the-first".to_owned());
+    let running = RunningWorkload { deployment: None, set: Some(stored) };
     let edited = format!("{{image: 'vmcp:next', {}}}", CLAIMS.replace("2Gi", "4Gi"));
     let set = object(&desired_beside(&edited, &running), ChildKind::StatefulSet).expect("a StatefulSet");
     let spec = &set["spec"];
     assert_eq!(spec["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"], "2Gi");
     assert_eq!(spec["template"]["spec"]["containers"][0]["image"], "vmcp:next");
+    // Deleted meanwhile, it is not made again with the claims of before.
+    assert_eq!(set["metadata"]["uid"], "of-the-first");
 }
 
 #[test]
