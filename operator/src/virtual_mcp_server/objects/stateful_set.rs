@@ -25,7 +25,8 @@ pub(super) fn stateful_set(
     let kept = running.and_then(stored_template).and_then(|template| template.spec.clone());
     let kept = kept.filter(|_| running.is_some_and(|set| !has_claims(set, volume)));
     if kept.is_some() {
-        // A precondition: without it, a StatefulSet that was deleted meanwhile would return with its old claims.
+        // A precondition: without it, a StatefulSet that was deleted meanwhile would return with its old
+        // claims.
         metadata.uid = running.and_then(|set| set.metadata.uid.clone());
     }
     let claim = PersistentVolumeClaim {
