@@ -18,9 +18,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use vmcp_crds::VirtualMCPServer;
 use vmcp_integration::free_port;
-use vmcp_kubernetes_tests::{
-    ControlPlane, Namespace, Operator, SCRIPT_JOBS_ROLE, chart, script_jobs_role, skipped,
-};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, SCRIPT_JOBS_ROLE, script_jobs_role};
 use vmcp_script::jobs::{JobSettings, ScriptJobs as _};
 use vmcp_script::pool::{Called, PoolSettings, Ran, Script, ScriptEnd, ToolHost, WorkerPool, WorkerProgram};
 use vmcp_script::protocol::{CallEnd, HostCall, StartScript};
@@ -29,7 +27,7 @@ use vmcp_script_job::{JobLauncher, SCRIPT_PORT, ServerPod};
 
 use super::backends::{apply, await_condition};
 use super::deputies::client_as;
-use super::rights::{await_right, may};
+use super::rights::{await_right, install_part, may};
 
 const SCRIPTS: &str = "x-vmcp-scripts";
 
@@ -237,38 +235,8 @@ async fn run_script(jobs: &JobLauncher, code: &str) -> Ran {
 
 /// Installs the chart's part about Jobs; its policy is one of the cluster, and names its servers by a mark.
 async fn install_rights(place: &Namespace) -> bool {
-    let cluster = place.cluster();
-    let (chart, namespaces) = (chart(), format!("namespaces={{{}}}", place.name));
-    let template = [
-        "template",
-        "vmcp",
-        chart.as_str(),
-        "--kube-version",
-        "1.34",
-        "--namespace",
-        place.name.as_str(),
-        "--set",
-        "scriptJobs.enabled=true",
-        "--set",
-        "scope=namespace",
-        "--set",
-        namespaces.as_str(),
-        "--show-only",
-        "templates/script-jobs.yaml",
-    ];
-    if let Err(missing) = cluster.helm(&["version"]).await {
-        skipped(&format!("there is no helm ({missing})"));
-        return false;
-    }
-    let rendered = cluster.helm(&template).await.expect("the rendered policy of Jobs");
-    place.apply(&rendered).await;
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": SCRIPTS },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SCRIPT_JOBS_ROLE },
-        "subjects": [{ "kind": "ServiceAccount", "name": "x-vmcp", "namespace": place.name }],
-    });
-    place.apply(&binding.to_string()).await;
-    true
+    let roles = [(SCRIPTS, SCRIPT_JOBS_ROLE)];
+    install_part(place, "scriptJobs.enabled=true", "script-jobs.yaml", &roles).await
 }
 
 /// Returns the launcher of a server's pod, which exists, with the rights of its ServiceAccount.

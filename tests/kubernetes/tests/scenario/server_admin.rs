@@ -17,13 +17,11 @@ use vmcp_crds::{MCPServer, MCPServerEntry, VirtualMCPServer};
 use vmcp_engine::server_registrar::{
     NewServer, RegistrarError, ServerChange, ServerPlace, ServerRegistrar as _,
 };
-use vmcp_kubernetes_tests::{
-    ControlPlane, Namespace, Operator, SERVER_ADMIN_ROLE, chart, server_admin_roles, skipped,
-};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, SERVER_ADMIN_ROLE, server_admin_roles};
 
 use super::backends::{apply, await_condition};
 use super::deputies::client_as;
-use super::rights::{await_right, may};
+use super::rights::{await_right, install_part, may};
 
 const SERVERS: &str = "x-vmcp-servers";
 const PROGRAMS: &str = "x-vmcp-programs";
@@ -262,40 +260,11 @@ async fn servers_are_added_switched_and_removed_as_resources_and_values_stay_in_
 /// Installs the chart's part about servers of clients; its policy is one of the cluster, and names its
 /// servers by a mark.
 async fn install_rights(place: &Namespace) -> bool {
-    let cluster = place.cluster();
-    let (chart, namespaces) = (chart(), format!("namespaces={{{}}}", place.name));
-    let template = [
-        "template",
-        "vmcp",
-        chart.as_str(),
-        "--kube-version",
-        "1.34",
-        "--namespace",
-        place.name.as_str(),
-        "--set",
-        "serverAdmin.enabled=true",
-        "--set",
-        "scope=namespace",
-        "--set",
-        namespaces.as_str(),
-        "--show-only",
-        "templates/server-admin.yaml",
-    ];
-    if let Err(missing) = cluster.helm(&["version"]).await {
-        skipped(&format!("there is no helm ({missing})"));
-        return false;
-    }
-    cluster.define_resources().await;
-    let rendered = cluster.helm(&template).await.expect("the rendered policy of added servers");
-    place.apply(&rendered).await;
+    place.cluster().define_resources().await;
     let programs = format!("{SERVER_ADMIN_ROLE}-programs");
-    for (name, role) in [(SERVERS, SERVER_ADMIN_ROLE), (PROGRAMS, programs.as_str())] {
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": name },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role },
-            "subjects": [{ "kind": "ServiceAccount", "name": "x-vmcp", "namespace": place.name }],
-        });
-        place.apply(&binding.to_string()).await;
+    let roles = [(SERVERS, SERVER_ADMIN_ROLE), (PROGRAMS, programs.as_str())];
+    if !install_part(place, "serverAdmin.enabled=true", "server-admin.yaml", &roles).await {
+        return false;
     }
     await_right(place, &account(place), ("create", GROUP, "mcpservers"), true).await;
     true

@@ -79,19 +79,24 @@ struct Setup {
 async fn setup(url: &str, admin: &str) -> Setup {
     let optimizer = format!("optimizer: {{ embeddings: {{ provider: none }}, tools: [{TOOLS}]{admin} }}\n");
     let text = format!("{optimizer}backends:\n- name: jira\n  url: {url}\n");
+    let options = |registrar: &Arc<InMemory>| Options {
+        registrar: Some(Arc::clone(registrar) as _),
+        registry: Some(Arc::new(registry::Catalog) as _),
+        ..Options::default()
+    };
+    setup_with(text, options).await
+}
+
+/// An engine of this configuration, whose options know the registrar.
+async fn setup_with(text: String, options: impl FnOnce(&Arc<InMemory>) -> Options) -> Setup {
     let registrar = Arc::new(InMemory {
         engine: OnceLock::new(),
         text: Mutex::new(text.clone()),
         changes: Mutex::default(),
     });
     let calls = Arc::<SeenCalls>::default();
-    let options = Options {
-        registrar: Some(Arc::clone(&registrar) as _),
-        registry: Some(Arc::new(registry::Catalog) as _),
-        observers: vec![Arc::clone(&calls) as _],
-        storage: Storage::Memory,
-        ..Options::default()
-    };
+    let observers = vec![Arc::clone(&calls) as _];
+    let options = Options { observers, storage: Storage::Memory, ..options(&registrar) };
     let engine = engine_with(&text, options).await;
     assert!(registrar.engine.set(engine.clone()).is_ok());
     Setup { engine, registrar, calls }

@@ -38,21 +38,11 @@ async fn setup_in_pods(url: &str) -> Setup {
         "admin: { allow: [{ command: [npx, -y, '@acme/*'], image: 'node:22' }, { command: [uvx, a] }] }";
     let optimizer = format!("optimizer: {{ embeddings: {{ provider: none }}, tools: [{TOOLS}], {rules} }}\n");
     let text = format!("{optimizer}backends:\n- name: jira\n  url: {url}\n- name: time\n  url: {url}\n");
-    let registrar = Arc::new(InMemory {
-        engine: OnceLock::new(),
-        text: Mutex::new(text.clone()),
-        changes: Mutex::default(),
-    });
-    let calls = Arc::<SeenCalls>::default();
-    let options = Options {
-        registrar: Some(Arc::new(InPods(Arc::clone(&registrar))) as _),
-        observers: vec![Arc::clone(&calls) as _],
-        storage: Storage::Memory,
+    let options = |registrar: &Arc<InMemory>| Options {
+        registrar: Some(Arc::new(InPods(Arc::clone(registrar))) as _),
         ..Options::default()
     };
-    let engine = engine_with(&text, options).await;
-    assert!(registrar.engine.set(engine.clone()).is_ok());
-    Setup { engine, registrar, calls }
+    setup_with(text, options).await
 }
 
 #[tokio::test]
