@@ -54,7 +54,7 @@ pub(super) fn not_run(error: &io::Error) -> CommandFailure {
 
 /// Returns the failure for the words of `kubectl` on its standard error.
 pub(super) fn explain(words: &str) -> CommandFailure {
-    let shown: String = words.trim().chars().take(MAX_CHARS).collect();
+    let shown: String = without_log(words).trim().chars().take(MAX_CHARS).collect();
     let shown = shown.strip_prefix("error: ").unwrap_or(&shown);
     let failure = CommandFailure::new(format!("kubectl: {shown}"));
     match remedy_for(words) {
@@ -63,6 +63,16 @@ pub(super) fn explain(words: &str) -> CommandFailure {
         Some(remedy) => failure.remedy(remedy),
         None => failure,
     }
+}
+
+/// Returns the words without lines of the log (klog: `E1127 17:54:44.426034 …`), unless that is all.
+fn without_log(words: &str) -> String {
+    let is_log = |line: &&str| {
+        let level = line.strip_prefix(['E', 'W', 'I', 'F']).and_then(|rest| rest.get(..4));
+        level.is_some_and(|date| date.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let said: Vec<_> = words.lines().filter(|line| !is_log(line)).collect();
+    if said.is_empty() { words.to_owned() } else { said.join("\n") }
 }
 
 /// Returns the remedy for a missing right that the API server names: `User "eve" cannot patch resource
@@ -91,6 +101,15 @@ fn remedy_for(words: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_the_log_do_not_hide_the_complaint() {
+        let log =
+            "E1127 17:54:44.426034   13825 memcache.go:265] \"Unhandled Error\" err=\"connection refused\"\n";
+        let said = "The connection to the server localhost:8080 was refused";
+        assert_eq!(explain(&format!("{log}{log}{said}")).message(), format!("kubectl: {said}"));
+        assert!(explain(log).message().contains("memcache"), "all that there is");
+    }
 
     #[test]
     fn complaints_of_kubectl_have_their_remedy() {
