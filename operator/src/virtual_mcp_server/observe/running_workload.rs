@@ -102,9 +102,9 @@ impl RunningWorkload {
         }
     }
 
-    /// Returns true if the workload in its former form stays for now: its pods serve until those of the
-    /// wanted form are ready. A suspended server serves nobody, and waits only until the wanted form has
-    /// taken over the number of pods to come back to.
+    /// Returns true if the workload in its former form stays for now. Its pods serve until those of the
+    /// wanted form are ready. The workload of a suspended server stays until the wanted form has the number
+    /// of pods to come back to.
     pub(in crate::virtual_mcp_server) fn waits_for_pods(&self, server: &Validated) -> bool {
         self.hands_over(server) || (!server.is_suspended && self.is_replaced_by(WorkloadForm::wanted(server)))
     }

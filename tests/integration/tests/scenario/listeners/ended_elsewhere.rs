@@ -68,7 +68,7 @@ async fn what_ends_on_a_shared_connection_is_told_to_the_session_in_whose_call_i
             let heard = next_of(messages, "notifications/tasks/status").await;
             assert_eq!(heard, json!({"taskId": task, "status": "completed"}), "{name} over {kind}");
         }
-        // An id that began in no call is nobody's.
+        // An unknown id reaches no session.
         send(visits, "notifications/elicitation/complete", &json!({"elicitationId": "nobody's"})).await;
         for (name, ..) in &people {
             send(visits, "notifications/elicitation/complete", &json!({"elicitationId": name})).await;
