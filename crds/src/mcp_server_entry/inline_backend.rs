@@ -61,6 +61,22 @@ impl InlineBackend {
         }
     }
 
+    /// Returns the reason of a refused entry with the fields as a VirtualMCPServer has them, if the entry
+    /// stands for one of its `backends`.
+    pub fn in_server(backends: &[InlineBackend], name: &str, reason: String) -> String {
+        let Some(index) = backends.iter().position(|backend| backend.name == name) else { return reason };
+        let own = format!("spec.backends[{index}].");
+        [
+            ("spec.headerForward.addPlaintextHeaders", "headers"),
+            ("spec.remoteUrl", "remoteUrl"),
+            ("spec.allowPrivateEndpoint", "allowPrivateEndpoint"),
+            ("spec.externalAuthConfigRef", "externalAuthConfigRef"),
+            ("spec.toolConfigRef", "toolConfigRef"),
+        ]
+        .into_iter()
+        .fold(reason, |reason, (of_entry, field)| reason.replace(of_entry, &format!("{own}{field}")))
+    }
+
     /// Returns the MCPServerEntry with the same meaning to a VirtualMCPServer of the namespace.
     pub fn as_entry(&self, namespace: &str) -> MCPServerEntry {
         let spec = MCPServerEntrySpec {
@@ -84,6 +100,16 @@ impl InlineBackend {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_names_the_field_of_the_server() {
+        let inline: InlineBackend =
+            serde_saphyr::from_str("{name: a, remoteUrl: 'http://a.svc/mcp'}").unwrap();
+        let said = "spec.remoteUrl: a private address; set `spec.allowPrivateEndpoint: true`".to_owned();
+        let own = "spec.backends[0].remoteUrl: a private address; set `spec.backends[0].allowPrivateEndpoint: true`";
+        assert_eq!(InlineBackend::in_server(&[inline], "a", said.clone()), own);
+        assert_eq!(InlineBackend::in_server(&[], "a", said.clone()), said);
+    }
 
     #[test]
     fn it_means_what_an_entry_of_the_same_fields_means() {

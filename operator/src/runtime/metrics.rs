@@ -1,6 +1,7 @@
 //! The operator's Prometheus metrics; `docs/operator/operations.md` explains each. All names begin with
 //! `vmcp_operator_`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -131,9 +132,14 @@ impl Metrics {
 
     /// Replaces the numbers of resources by the kind and phase of each.
     pub(crate) fn count_resources(&self, phases: impl IntoIterator<Item = (&'static str, String)>) {
+        let mut counts = BTreeMap::<_, i64>::new();
+        for of_resource in phases {
+            *counts.entry(of_resource).or_default() += 1;
+        }
+        // Set, not increased: two scrapes at once would count twice.
         self.resources.clear();
-        for (kind, phase) in phases {
-            self.resources.get_or_create(&KindAndPhase { kind, phase }).inc();
+        for ((kind, phase), count) in counts {
+            self.resources.get_or_create(&KindAndPhase { kind, phase }).set(count);
         }
     }
 

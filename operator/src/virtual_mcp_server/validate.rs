@@ -23,6 +23,7 @@ use vmcp_config::is_backend_name;
 use vmcp_crds::lower::{
     Backend, Lowered, PolicyCheck, ReferencedCompositeTool, ReferencedObjects, ReferencedWebhooks,
 };
+use vmcp_crds::mcp_server_entry::InlineBackend;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Validated};
 use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 
@@ -106,7 +107,7 @@ pub(super) fn validate(
     let mut refused = unfollowed(server);
     refused.extend(unchecked("VirtualMCPServer", &server.spec, settings));
     let checked = if refused.is_empty() { checked } else { Err(Invalid(refused)) };
-    let (mut backends, mut unusable, duplicates) = backends(references, settings);
+    let (mut backends, mut unusable, duplicates) = backends(server, references, settings);
     cross_namespace::add(server, references, settings, &mut backends, &mut unusable);
     credentials::add(server, references, settings, &mut backends, &mut unusable);
     let tool_configs = tool_configs::add(server, references, &mut backends, &mut unusable);
@@ -291,17 +292,18 @@ fn added_servers_refusal(server: &Validated, settings: &BuildSettings) -> Option
 /// Returns the backends to configure, the members that cannot be called (by name, with the reason), and the
 /// names that two members share.
 fn backends(
+    server: &VirtualMCPServer,
     references: &References,
     settings: &BuildSettings,
 ) -> (Vec<Backend>, BTreeMap<String, String>, Vec<String>) {
     let mut usable: Vec<Backend> = Vec::new();
     let mut unusable = BTreeMap::new();
     let mut duplicates = Vec::new();
-    for server in &references.servers {
-        let name = server.name_any();
+    for member in &references.servers {
+        let name = member.name_any();
         // A backend whether or not it runs: a dead backend degrades only itself.
         if is_backend_name(&name) {
-            usable.push(mcp_server::backend(server, &settings.cluster_domain));
+            usable.push(mcp_server::backend(member, &settings.cluster_domain));
         } else {
             let reason = "its name cannot be that of a backend, or is reserved for vmcp's own tools; create it under another name";
             unusable.insert(name, reason.to_owned());
@@ -321,6 +323,7 @@ fn backends(
         let problem = problems.into_iter().flatten().next();
         let lacking = validated.missing_secrets.or(validated.unusable_ca_bundle);
         if let Some(reason) = problem.map(ToString::to_string).or(lacking) {
+            let reason = InlineBackend::in_server(&server.spec.backends, &name, reason);
             unusable.insert(name, reason);
         }
         if problem.is_none() {

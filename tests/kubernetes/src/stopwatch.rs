@@ -70,6 +70,8 @@ impl Stopwatch {
         let pace = pace(&self.trips.lock());
         let allowed = (bound.mul_f64(pace) + RESOLUTION).as_secs_f64();
         eprintln!("{what} after {took:.0} s; the bound is {bound:?}, the pace {pace:.1}");
+        let earliest = -RESOLUTION.as_secs_f64();
+        assert!(took >= earliest, "{what}: the recorded end lies {:.1} s before the begin", -took);
         assert!(
             took <= allowed,
             "{what} took {took:.1} s; {bound:?} at the pace {pace:.1} are {allowed:.1} s"

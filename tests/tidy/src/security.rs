@@ -55,7 +55,12 @@ fn broken_rows(repository: &Repository, table: &TestTable) -> Vec<Finding> {
         repository.rust().any(|file| file.text.contains(&head))
     };
     let mut findings = Vec::new();
-    for (line, names) in named_tests(&page.text, table) {
+    let rows = named_tests(&page.text, table);
+    if rows.is_empty() {
+        let message = format!("no tests stand under `{}`; restore the table, or its heading", table.heading);
+        findings.push(Finding { path: path.to_owned(), line: 1, message });
+    }
+    for (line, names) in rows {
         let mut found = |message: String| findings.push(Finding { path: path.to_owned(), line, message });
         if names.is_empty() {
             found("a row without a test; name one in backticks in the last column".to_owned());

@@ -97,7 +97,7 @@ impl Inner {
     }
 
     /// Creates the resource, which claims the name, and after it the Secret that it owns. Without the Secret,
-    /// the resource is taken back.
+    /// the resource is taken back, unless its own creation got no answer.
     async fn add(&self, api: &ClusterApi<'_>, new: &NewServer) -> Result<(), RegistrarError> {
         rules::check(&self.server, new)?;
         let kind = manifests::kind_of(&new.place);

@@ -379,7 +379,7 @@ mistakes! {
              f:1: telemetry.metricsInterval: `1ms` is not between 1s and 1h; choose a duration within these bounds",
         "telemetry: { endpoint: \"http://a/otlp\", logs: { protocol: grpc }, metrics: { protocol: grpc, endpoint: \"http://a/x\" } }" =>
             "f:1: telemetry.metrics.endpoint: gRPC has no place for the path of the URL; write scheme, host and port alone, such as `http://collector:4317`, or remove `protocol`\n\
-             f:1: telemetry.endpoint: gRPC has no place for the path of the URL; write scheme, host and port alone, such as `http://collector:4317`, or remove `protocol`",
+             f:1: telemetry.logs.protocol: gRPC has no place for the path of the URL; write scheme, host and port alone, such as `http://collector:4317`, or remove `protocol`",
         "telemetry: { protocol: http/json }" =>
             "f:1: telemetry.protocol: must be one of `http/protobuf`, `grpc`, not `http/json`; choose one of `http/protobuf`, `grpc`",
         "telemetry: { metrics: { enabled: true }, logs: { enabled: true, endpoint: collector } }" =>

@@ -185,6 +185,12 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
     ),
     row(
         &["VirtualMCPServer"],
+        Trigger::GivenInItem(&["backends"], "externalAuthConfigRef"),
+        "sends the credentials of a configuration to the URL of a server that is named here",
+        SECRETS,
+    ),
+    row(
+        &["VirtualMCPServer"],
         Trigger::Is("config.code.engine", "job"),
         "has Jobs run an image of its author's choice, and lets its pods make them",
         JOBS,

@@ -29,8 +29,8 @@ pub enum CallError {
     /// The lease was lost: another replica may lead by now.
     #[error("this replica no longer holds the lease; it writes nothing")]
     NotLeader,
-    /// The API server did not answer within 15 s.
-    #[error("{verb} of {kind} {name} got no answer within {} s", CALL_TIMEOUT.as_secs())]
+    /// The API server did not answer in time.
+    #[error("{verb} of {kind} {name} got no answer within {seconds} s")]
     Timeout {
         /// The call.
         verb: Verb,
@@ -38,6 +38,8 @@ pub enum CallError {
         kind: &'static str,
         /// The name of the object.
         name: String,
+        /// Time that the call had, in seconds.
+        seconds: u64,
     },
     /// The API server refused, or could not be reached.
     #[error("{verb} of {kind} {name} failed: {}", words_of(cause))]
@@ -136,7 +138,7 @@ impl Context {
         let named = || name.to_owned();
         match tokio::time::timeout(timeout, call).await {
             Err(_) if is_write && !self.leadership.holds() => Err(CallError::NotLeader),
-            Err(_) => Err(CallError::Timeout { verb, kind, name: named() }),
+            Err(_) => Err(CallError::Timeout { verb, kind, name: named(), seconds: timeout.as_secs() }),
             Ok(Err(cause)) => Err(CallError::Api { verb, kind, name: named(), cause: Box::new(cause) }),
             Ok(Ok(value)) => Ok(value),
         }

@@ -108,8 +108,11 @@ impl CrossNamespaceBackends {
             let BackendReference { kind, name, namespace } = reference;
             let target = target(namespace, kind.as_str(), name);
             let called = backend_name_in(namespace, name);
+            let is_known = found.backends.get(&called).is_some_and(|known| {
+                matches!(known.resource, BackendResource::Server(_)) == (*kind == BackendKind::Server)
+            });
             // A grant of its group is one of the member.
-            if found.backends.contains_key(&called) {
+            if is_known {
                 continue;
             }
             if !is_granted(context, own, &target) {

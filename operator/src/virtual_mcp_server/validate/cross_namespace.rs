@@ -121,7 +121,7 @@ fn of_entry(entry: &MCPServerEntry, name: &str, has_credentials: bool) -> (Optio
     } else {
         None
     };
-    backend.enabled = fault.is_none();
+    backend.enabled &= fault.is_none();
     (Some(backend), fault)
 }
 

@@ -145,6 +145,7 @@ async fn each_refusal_says_what_to_do() {
     for (arguments, code, says) in [
         (&["start", "--kubernetes", "x;reboot"][..], 2, "cannot be the name of a VirtualMCPServer"),
         (&["stop", "--kubernetes", "--all"], 2, "--all"),
+        (&["mcp-server", "--kubernetes", "x", "--token", "a\nb"], 2, "VMCP_TOKEN"),
         (&["status", "--kubernetes", "x", "--namespace", "Team"], 2, "cannot be the name of a namespace"),
         (&["status", "--namespace", "team"], 2, "--kubernetes"),
         (&["restart", "github", "--kubernetes", "x"], 2, "cannot be used with"),

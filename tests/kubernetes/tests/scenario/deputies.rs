@@ -90,6 +90,8 @@ pub(super) struct Attempt {
 /// rights of its own.
 pub(super) fn attempts() -> Vec<Attempt> {
     let key = json!({ "name": "s", "key": "k" });
+    let own =
+        json!({ "name": "a", "remoteUrl": "https://a.example", "externalAuthConfigRef": { "name": "a" } });
     let gateway = json!([{ "name": "public", "namespace": "gateways" }]);
     let header = json!({ "headerName": "A", "valueSecretRef": key });
     let collector = json!({
@@ -158,6 +160,7 @@ pub(super) fn attempts() -> Vec<Attempt> {
         ("tenant", "VirtualMCPServer", json!({ "podDisruptionBudget": { "maxUnavailable": 0 } }), budgets),
         ("tenant", "VirtualMCPServer", json!({ "networkPolicy": {} }), policies),
         ("tenant", "VirtualMCPServer", json!({ "console": { "viewerTokenSecretRefs": [key] } }), secrets),
+        ("tenant", "VirtualMCPServer", json!({ "backends": [own] }), secrets),
         ("tenant", "VirtualMCPServer", json!({ "config": { "code": { "engine": "job" } } }), "create Jobs"),
         (
             "tenant",

@@ -1,5 +1,5 @@
-//! A cluster, through the person's `kubectl`: its kubeconfig, contexts, sign-in and rights. vmcp contains no
-//! client of Kubernetes.
+//! A cluster, through the person's `kubectl`: its kubeconfig, contexts, sign-in and rights. The command
+//! line has no client of Kubernetes of its own.
 //!
 //! | room | holds |
 //! |---|---|

@@ -137,3 +137,11 @@ fn a_reference_without_a_grant_costs_that_backend_alone() {
     assert_eq!(backends.iter().map(|backend| backend.name.as_str()).collect::<Vec<_>>(), ["a"]);
     assert_eq!(unusable["b_github"], "not granted");
 }
+
+#[test]
+fn an_entry_that_its_namespace_switched_off_stays_off() {
+    let references = entry("{remoteUrl: 'https://a.example/mcp', enabled: false}");
+    let Plan { configuration, unusable, .. } = plan(REFERENCES, &references);
+    assert!(!configuration.expect("valid").backends[0].enabled);
+    assert!(unusable.is_empty(), "{unusable:?}");
+}

@@ -129,7 +129,7 @@ impl RawSignal {
                 if collector.as_ref().is_some_and(has_path) {
                     match (&self.endpoint, general.protocol) {
                         (Some(_), _) => path_problem(&path("endpoint"), report),
-                        (None, OtlpProtocol::HttpProtobuf) => path_problem("telemetry.endpoint", report),
+                        (None, OtlpProtocol::HttpProtobuf) => path_problem(&path("protocol"), report),
                         // Reported with `telemetry.endpoint`.
                         (None, OtlpProtocol::Grpc) => {}
                     }

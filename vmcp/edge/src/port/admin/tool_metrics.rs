@@ -62,7 +62,7 @@ fn history(report: Option<impl Serialize>) -> Response {
     if let Some(report) = report {
         return Json(report).into_response();
     }
-    (StatusCode::SERVICE_UNAVAILABLE, "state.db cannot be read now; the log says why\n").into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, "the history cannot be read now: the log says why, or too many calls wait (vmcp_tool_metrics_dropped_total): ask again\n").into_response()
 }
 
 /// Answers `GET /admin/replica`; 304 if the report is the one of `If-None-Match`.

@@ -1,12 +1,11 @@
 //! History of calls: the sums of each day, which stay, and the log of single calls, as
 //! `/admin/tool-metrics/days`, `/admin/tool-metrics/calls` and `vmcp metrics` show them.
 
-use std::time::SystemTime;
-
 use serde::{Deserialize, Serialize};
 use vmcp_store::{CallHistory, CallLog, DayMetrics, StateStore, StoreError};
 
 use super::report::{rounded, time};
+use crate::random::now_ms;
 
 /// Milliseconds of a day (UTC).
 const DAY: i64 = 24 * 60 * 60 * 1000;
@@ -143,11 +142,6 @@ impl From<CallLog> for PastCall {
             latency_ms: rounded(call.latency_ms, 1),
         }
     }
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -170,11 +170,12 @@ async fn drive(
                 continue;
             }
             PartEnd::AsksAgain(waiting, state) => (waiting::questions(&waiting), state),
-            PartEnd::Waits(waiting) => {
+            PartEnd::Waits { waiting, start_failure } => {
+                arguments.start_failure = start_failure;
                 // Behind the answer of its user, a script is not written again.
                 author = None;
                 let (questions, made, took) = (waiting::questions(&waiting), waiting.made, waiting.took);
-                match waiting::write(*waiting, arguments.written()) {
+                match waiting::write(*waiting, arguments.written(), arguments.start_failure.as_deref()) {
                     Ok(state) => (questions, state),
                     Err(failure) => {
                         let finished = Finished::failed(failure);
@@ -239,6 +240,7 @@ async fn prepare<'a>(
         }
         // The interpreter has the script and its values; the answer shows the script.
         Part::Waiting(state, _) => {
+            arguments.start_failure = waiting::start_failure(state);
             if arguments.task.is_some() {
                 arguments.code = waiting::written(state).unwrap_or_default();
             }
@@ -297,7 +299,11 @@ enum PartEnd {
         /// The reason for which a worker ran the script of a Job.
         start_failure: Option<String>,
     },
-    Waits(Box<Waiting>),
+    Waits {
+        waiting: Box<Waiting>,
+        /// As for [`PartEnd::Ended`].
+        start_failure: Option<String>,
+    },
     /// The client sent no answer: its state stays the same, so that it counts once.
     AsksAgain(Box<Waiting>, String),
 }
@@ -317,8 +323,8 @@ async fn run_part(
     let host = Host::new(context, arguments.dialect);
     let begun = Instant::now();
     let job = job_of(config, arguments.dialect);
-    // The reason for which a worker runs the script of a Job.
-    let mut start_failure: Option<String> = None;
+    // The reason for which a worker runs the script of a Job, also after an earlier part of the call.
+    let mut start_failure = arguments.start_failure.clone();
     loop {
         let script = match &part {
             Part::New => Script::New(StartScript {
@@ -335,7 +341,7 @@ async fn run_part(
                     return Ok(if answers.is_empty() {
                         PartEnd::AsksAgain(waiting, state.clone())
                     } else {
-                        PartEnd::Waits(waiting)
+                        PartEnd::Waits { waiting, start_failure }
                     });
                 }
                 Script::Waiting(waiting, limits.clone())
@@ -343,7 +349,7 @@ async fn run_part(
         };
         let waits = matches!(part, Part::Waiting(..));
         // A script that waits has left a worker, and goes on in one.
-        let in_job = job.filter(|job| start_failure.is_none() && !(waits && job.falls_back));
+        let in_job = job.filter(|job| !job.falls_back || start_failure.is_none() && !waits);
         let end = match (in_job, context.engine.script_jobs()) {
             (None, _) => workers.run(&principal, pool_settings(config), script, &host).await,
             (Some(_), _) if waits => return Err(OTHER_ENGINE.to_owned()),
@@ -375,7 +381,7 @@ async fn run_part(
                     return Ok(PartEnd::Ended { ran, may_have_changed, start_failure });
                 }
             },
-            ScriptEnd::Waits(waiting) => return Ok(PartEnd::Waits(waiting)),
+            ScriptEnd::Waits(waiting) => return Ok(PartEnd::Waits { waiting, start_failure }),
         }
     }
 }

@@ -61,11 +61,12 @@ pub(super) fn stop(
 /// Runs `vmcp restart --kubernetes`.
 pub(super) fn restart(
     server: &ClusterServer,
+    timeout: Option<Duration>,
     format: OutputFormat,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
     global.start_logs()?;
-    super::report::print(format, replace_pods(server), |_| {
+    super::report::print(format, replace_pods(server, timeout.unwrap_or(ROLLOUT_TIMEOUT)), |_| {
         notes::note(&format!("every pod of {} is a new one", server.name()));
     })
 }
@@ -115,7 +116,7 @@ fn suspend(server: &ClusterServer, limit: Duration) -> Result<(Value, Exit), Com
 }
 
 /// Replaces the pods, one after the other; a suspended server is started.
-fn replace_pods(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure> {
+fn replace_pods(server: &ClusterServer, limit: Duration) -> Result<(Value, Exit), CommandFailure> {
     let restart = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let annotation = format!("{GROUP}/restarted-at");
     let metadata = json!({ "annotations": { annotation: restart } });
@@ -126,7 +127,7 @@ fn replace_pods(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure>
     };
     let generation = server.patch(&change)?.metadata.generation;
     let is_over = |resource: &ServerResource| resource.is_restarted(&restart, generation);
-    let resource = wait(server, (generation, Some(&restart)), ROLLOUT_TIMEOUT, is_over)?;
+    let resource = wait(server, (generation, Some(&restart)), limit, is_over)?;
     Ok((changed(&resource, pod(server).as_deref(), "Daemon restarted successfully"), Exit::Done))
 }
 

@@ -63,7 +63,7 @@ impl ProcessEnd {
             ProcessEnd::Killed(waited) => {
                 format!(
                     "Daemon {done} by force: it was stuck, and was killed (SIGKILL) after {} s; its calls in \
-                     flight are lost",
+                     flight are lost, and a service manager may start it again",
                     waited.as_secs()
                 )
             }

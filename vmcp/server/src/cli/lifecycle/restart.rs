@@ -56,7 +56,7 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { backend, timeout, end_after_idle, output, server_options, cluster } = arguments;
     if let Some(server) = cluster.server()? {
-        return cluster::restart(&server, output, global);
+        return cluster::restart(&server, timeout, output, global);
     }
     match backend {
         Some(backend) => restart_backend::run(&backend, &server_options, global),

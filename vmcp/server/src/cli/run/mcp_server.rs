@@ -88,6 +88,12 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { profile, end_after_idle, cluster, token } = arguments;
     if let Some(server) = cluster.server()? {
+        // Each request would fail with it, which looks like a server that is gone.
+        if token.as_ref().is_some_and(|token| http::HeaderValue::from_str(token.expose()).is_err()) {
+            let message = "--token (VMCP_TOKEN) has a character that no HTTP header can have";
+            let failure = CommandFailure::new(message).exit(Exit::Usage);
+            return Err(failure.remedy("give the token alone, without a line break"));
+        }
         global.start_logs()?;
         let commands = OwnCommands::of_cluster(installed_program()?, server.options());
         let link = ClusterLink { server, profile, token, absent: Mutex::default() };

@@ -1,9 +1,10 @@
 //! [`Author`]: a language model that writes the script of a task in words. It writes, and the sandbox runs:
 //! its script has the limits, the rights and the checks of any other.
 //!
-//! The model sees the task, signatures of tools that the caller may call, and types and keys of `CONTEXT`,
-//! but no value of it. Signatures have words of servers, which may try to steer the model: its script can
-//! call the tools that the caller may call, and the answer shows it.
+//! The model sees the task, signatures of tools that the caller may call, and types and keys of `CONTEXT`.
+//! It sees no value, except one that the error of a failed script quotes. Signatures have words of servers,
+//! which may try to steer the model: its script can call the tools that the caller may call, and the answer
+//! shows it.
 
 mod prompt;
 

@@ -27,6 +27,9 @@ struct State {
     /// The text of a script that a language model has written, for the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     written: Option<String>,
+    /// The reason for which a worker runs the script of a Job, for the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start_failure: Option<String>,
     script: Waiting,
 }
 
@@ -35,17 +38,24 @@ struct Version {
     version: u32,
 }
 
-#[derive(Deserialize)]
-struct Written {
-    #[serde(default)]
+/// The parts of a state that are for the answer.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ForAnswer {
     written: Option<String>,
+    start_failure: Option<String>,
 }
 
 /// Writes the state; fails beyond the size that can be sealed. `written` is the text that a language model
-/// has written.
-pub(super) fn write(script: Waiting, written: Option<&str>) -> Result<String, Failure> {
+/// has written, `start_failure` the reason for which a worker runs the script of a Job.
+pub(super) fn write(
+    script: Waiting,
+    written: Option<&str>,
+    start_failure: Option<&str>,
+) -> Result<String, Failure> {
     let (id, written) = (hex::encode(random::<16>()), written.map(str::to_owned));
-    let state = State { version: VERSION, id, written, script };
+    let state =
+        State { version: VERSION, id, written, start_failure: start_failure.map(str::to_owned), script };
     let text = serde_json::to_string(&state);
     let text = text.map_err(|error| Failure::new("SuspendError", error.to_string()))?;
     if text.len() > MAX_STATE {
@@ -61,7 +71,16 @@ pub(super) fn write(script: Waiting, written: Option<&str>) -> Result<String, Fa
 
 /// Reads the text that a language model has written.
 pub(super) fn written(state: &str) -> Option<String> {
-    serde_json::from_str(state).ok().and_then(|Written { written }| written)
+    for_answer(state).written
+}
+
+/// Reads the reason for which a worker runs the script of a Job.
+pub(super) fn start_failure(state: &str) -> Option<String> {
+    for_answer(state).start_failure
+}
+
+fn for_answer(state: &str) -> ForAnswer {
+    serde_json::from_str(state).unwrap_or_default()
 }
 
 /// Reads the state; the error is for the model.
@@ -147,28 +166,30 @@ mod tests {
 
     #[test]
     fn each_question_has_its_own_key_and_answer() {
-        let mut waiting = read(&write(script(json!(1)), None).unwrap()).unwrap();
+        let mut waiting = read(&write(script(json!(1)), None, None).unwrap()).unwrap();
         assert_eq!(questions(&waiting).keys().collect::<Vec<_>>(), ["0/name", "2/name"]);
         let answers = |json: Value| json.as_object().unwrap().clone();
         assert!(!answer(&mut waiting, &answers(json!({ "0/name": 1, "1/name": 2 }))));
         assert!(answer(&mut waiting, &answers(json!({ "0/name": 1, "2/name": 2 }))));
         let given: Vec<_> = asking(&waiting).map(|(_, call)| call.answers["name"].clone()).collect();
         assert_eq!(given, [1, 2]);
-        let text = write(waiting, Some("1 + 1")).unwrap();
+        let text = write(waiting, Some("1 + 1"), Some("no image")).unwrap();
         assert_eq!(written(&text).as_deref(), Some("1 + 1"));
+        assert_eq!(start_failure(&text).as_deref(), Some("no image"));
         assert!(!text.contains("answers"), "answers are no part of the state");
     }
 
     #[test]
     fn a_state_is_of_this_version_counts_once_and_is_bounded() {
-        let (one, other) = (write(script(json!(1)), None).unwrap(), write(script(json!(1)), None).unwrap());
+        let (one, other) =
+            (write(script(json!(1)), None, None).unwrap(), write(script(json!(1)), None, None).unwrap());
         assert_ne!(one, other);
-        assert_eq!(written(&one), None);
+        assert_eq!((written(&one), start_failure(&one)), (None, None));
         let newer = one.replace(r#""version":1"#, r#""version":2"#);
         for refused in [newer.as_str(), "", "{}", r#"{"version":1}"#] {
             assert_eq!(read(refused).unwrap_err(), OTHER_VERSION);
         }
-        let failure = write(script(json!("x".repeat(MAX_STATE))), None).unwrap_err();
+        let failure = write(script(json!("x".repeat(MAX_STATE))), None, None).unwrap_err();
         assert_eq!((failure.error_type.as_str(), failure.limit), ("SuspendLimitError", Some(262_144)));
     }
 }

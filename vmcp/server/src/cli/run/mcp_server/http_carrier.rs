@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::StatusCode;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::task::AbortOnDropHandle;
@@ -19,7 +20,7 @@ use vmcp_wire::owned::{OwnedMessage, OwnedRequest};
 
 use self::exchange::{ConnectionLost, Endpoint, Outgoing};
 
-/// Exchanges under way at a time; a further line waits.
+/// Exchanges under way at a time; a further request is refused. Other lines may end exchanges, so they pass.
 const MAX_EXCHANGES: usize = 256;
 
 /// A connection to an endpoint.
@@ -58,7 +59,7 @@ impl HttpCarrier {
         let mut is_open = true;
         while is_open || !self.exchanges.is_empty() {
             tokio::select! {
-                line = lines.recv(), if is_open && self.exchanges.len() < MAX_EXCHANGES => {
+                line = lines.recv(), if is_open => {
                     let Some(line) = line else {
                         is_open = false;
                         // Nothing else ends a subscription.
@@ -118,6 +119,11 @@ impl HttpCarrier {
         era: Option<RequestEra>,
         line: Bytes,
     ) -> Result<(), ConnectionLost> {
+        if self.exchanges.len() >= MAX_EXCHANGES {
+            let text = format!("{MAX_EXCHANGES} requests are under way");
+            self.endpoint.say_refusal(&request, StatusCode::TOO_MANY_REQUESTS, text.as_bytes()).await;
+            return Ok(());
+        }
         let revision = match era {
             Some(RequestEra::Modern(revision)) => Some(revision),
             Some(RequestEra::Legacy(_)) | None => None,

@@ -1,7 +1,7 @@
 //! `vmcp init --from … --kubernetes`: the servers of another client as resources of a cluster, with a Secret
 //! for the values of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use vmcp_client_files::import::Imported;
@@ -55,8 +55,15 @@ pub(in crate::cli) fn manifests(
         .map_err(|problems| CommandFailure::new(problems.to_string()))?;
     let known = KnownValues { imported, variable };
     let mut made = ServerManifests { yaml: String::new(), servers: 0, values: 0, left_out: Vec::new() };
+    let mut names = BTreeSet::new();
     for backend in &loaded.config.backends {
-        match known.manifests(backend, wanted) {
+        let name = resource_name(backend);
+        let described = if names.insert(name.clone()) {
+            known.manifests(backend, wanted)
+        } else {
+            Err(format!("a server before it is named {name} in the cluster, too; rename one of them"))
+        };
+        match described {
             Ok(manifests) => {
                 made.servers += 1;
                 made.values += manifests.values().count();
@@ -74,6 +81,11 @@ pub(in crate::cli) fn manifests(
     Ok(made)
 }
 
+/// Returns the name of a server's resource.
+fn resource_name(backend: &Backend) -> String {
+    backend.name.replace(['_', '.'], "-")
+}
+
 /// Values behind the references of an import.
 struct KnownValues<'a> {
     imported: &'a Imported,
@@ -86,14 +98,19 @@ impl KnownValues<'_> {
         if !backend.enabled {
             return Err("it is switched off".to_owned());
         }
-        let name = backend.name.replace(['_', '.'], "-");
+        let name = resource_name(backend);
         let (server, image, transport) = match &backend.transport {
             Transport::Http { url, headers } => (self.remote(url.as_str(), headers)?, None, None),
             Transport::Sse { url, headers } => (self.remote(url.as_str(), headers)?, None, Some("sse")),
             Transport::WebSocket { .. } => {
                 return Err("an MCPServerEntry has no transport `websocket`".to_owned());
             }
-            Transport::Stdio { command, args, env, .. } => {
+            Transport::Stdio { command, args, env, cwd, .. } => {
+                if cwd.is_some() {
+                    return Err(
+                        "its working directory (`cwd`) is a folder of this machine; remove it".to_owned()
+                    );
+                }
                 let image = wanted.image.as_deref().or_else(|| image_of(command));
                 let missing = || {
                     format!(
@@ -261,9 +278,19 @@ mod tests {
     }
 
     #[test]
+    fn two_names_that_are_one_in_a_cluster_make_one_resource() {
+        let url = |path: &str| json!({ "url": format!("https://mcp.example.com/{path}") });
+        let made = made(&json!({ "a-b": url("one"), "a_b": url("two") }), None).unwrap();
+        assert_eq!((made.servers, documents(&made).len()), (1, 1));
+        let left_out = made.left_out.join("\n");
+        assert!(left_out.contains("left out: a server before it is named a-b"), "{left_out}");
+    }
+
+    #[test]
     fn servers_that_cannot_run_in_a_cluster_are_named_with_the_reason() {
         let servers = json!({
             "own": { "command": "/usr/local/bin/own" },
+            "here": { "command": "npx", "args": ["x"], "cwd": "/home/me" },
             "old": { "type": "sse", "url": "https://old.example.com/sse" },
             "asks": { "url": "https://asks.example.com/mcp", "headers": { "X-Key": "${MISSING_KEY}" } },
             "shell": { "url": "https://shell.example.com/mcp", "headers": { "X-Key": "${HOME_TOKEN}" } },
@@ -272,6 +299,7 @@ mod tests {
         assert_eq!(made.servers, 2, "{:?}", made.left_out);
         let left_out = made.left_out.join("\n");
         assert!(left_out.contains("own left out") && left_out.contains("--image IMAGE"), "{left_out}");
+        assert!(left_out.contains("here left out: its working directory"), "{left_out}");
         assert!(left_out.contains("asks left out: it needs MISSING_KEY"), "{left_out}");
         let documents = documents(&made);
         let old = documents.iter().find(|document| document["metadata"]["name"] == "old").unwrap();

@@ -32,11 +32,17 @@ pub(super) enum SampleError {
 
 /// Samples for `length` and returns folded stacks. Dropped before its end, it stops sampling.
 pub(super) async fn sample(length: Duration) -> Result<String, SampleError> {
-    let _turn = TURN.try_lock().map_err(|_| SampleError::Busy)?;
+    let turn = TURN.try_lock().map_err(|_| SampleError::Busy)?;
     let guard = ProfilerGuardBuilder::default().frequency(FREQUENCY).blocklist(&UNSAFE_LIBRARIES).build()?;
     tokio::time::sleep(length).await;
     // Finding the names of functions takes a second of a large program.
-    let written = tokio::task::spawn_blocking(move || guard.report().build().map(|report| folded(&report)));
+    let written = tokio::task::spawn_blocking(move || {
+        let report = guard.report().build().map(|report| folded(&report));
+        // The turn ends with the profiler, also if the asker has gone.
+        drop(guard);
+        drop(turn);
+        report
+    });
     Ok(written.await.map_err(|_| SampleError::Unfinished)??)
 }
 

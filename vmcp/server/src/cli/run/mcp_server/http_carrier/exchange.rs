@@ -197,12 +197,14 @@ impl Endpoint {
             OwnedMessage::Request(_) | OwnedMessage::Notification(_) => false,
         };
         // A failure means that the relay is gone, which ends this task as well.
-        let _ = self.incoming.send(rpc::single_line(message.to_vec()).into()).await;
+        let has_breaks = message.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+        let line = if has_breaks { rpc::single_line(message.to_vec()).into() } else { message.clone() };
+        let _ = self.incoming.send(line).await;
         is_answer
     }
 
     /// Answers a request that the server refused without an answer of the protocol.
-    async fn say_refusal(&self, request: &OwnedRequest, status: StatusCode, body: &[u8]) {
+    pub(super) async fn say_refusal(&self, request: &OwnedRequest, status: StatusCode, body: &[u8]) {
         let text: String = String::from_utf8_lossy(body).trim().chars().take(MAX_REFUSAL).collect();
         let remedy = if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             "; give vmcp mcp-server a key or token that spec.incomingAuth takes, by VMCP_TOKEN"
