@@ -81,6 +81,12 @@
   reason: Forbidden
 - expression: >-
     !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?backends.orValue([]).exists(item, has(item.externalAuthConfigRef))) ||
+    authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+  message: externalAuthConfigRef of an entry of spec.backends sends the credentials of a configuration to the URL of a server that is named here; this takes the right to get Secrets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
     !(object.spec.?config.?code.?engine.orValue('') == 'job') ||
     authorizer.group('batch').resource('jobs').namespace(request.namespace).check('create').allowed()
   message: spec.config.code.engine has Jobs run an image of its author's choice, and lets its pods make them; this takes the right to create Jobs in the namespace
