@@ -15,7 +15,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -86,14 +86,24 @@ struct Fake {
 pub struct FakeService {
     fake: Arc<Mutex<Fake>>,
     address: SocketAddr,
+    /// Keeps the port from other tests while the service is stopped: bound, and never listening.
+    _reserved: TcpSocket,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 impl FakeService {
     /// Starts a service with the default behavior.
     pub async fn start() -> std::io::Result<Self> {
-        let address = ([127, 0, 0, 1], 0).into();
-        let mut service = Self { fake: Arc::default(), address, running: None };
+        let reserved = TcpSocket::new_v4()?;
+        // Without it, no listener could be bound beside this socket.
+        reserved.set_reuseaddr(true)?;
+        reserved.bind(([127, 0, 0, 1], 0).into())?;
+        let mut service = Self {
+            fake: Arc::default(),
+            address: reserved.local_addr()?,
+            _reserved: reserved,
+            running: None,
+        };
         service.restart().await?;
         Ok(service)
     }
@@ -133,7 +143,7 @@ impl FakeService {
         self.fake.lock().requests
     }
 
-    /// Closes the port after the requests in flight.
+    /// Refuses connections after the requests in flight.
     pub async fn stop(&mut self) {
         if let Some((stop, server)) = self.running.take() {
             drop(stop);
@@ -142,11 +152,10 @@ impl FakeService {
         }
     }
 
-    /// Opens the port again.
+    /// Accepts connections again.
     pub async fn restart(&mut self) -> std::io::Result<()> {
         self.stop().await;
         let listener = TcpListener::bind(self.address).await?;
-        self.address = listener.local_addr()?;
         let vectors = Router::new()
             .route("/embed", post(tei))
             .route("/v1/embeddings", post(openai))

@@ -13,7 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use vmcp_integration::{Vmcp, http_client};
+use vmcp_integration::{Vmcp, free_port, http_client};
 
 use super::laptop::Laptop;
 
@@ -27,8 +27,10 @@ struct LocalRegistry {
 impl LocalRegistry {
     async fn start() -> LocalRegistry {
         let requests = Arc::new(AtomicUsize::new(0));
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        // No other test takes it while this registry is away.
+        let address = format!("127.0.0.1:{}", free_port());
+        let listener = TcpListener::bind(&address).await.expect("a free port");
+        let url = format!("http://{address}");
         let endless = r#"{"servers": [], "metadata": {"nextCursor": "x"}}"#;
         let moved = || async { axum::response::Redirect::temporary("/v0.1/servers") };
         let router = Router::new()

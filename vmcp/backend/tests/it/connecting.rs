@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use vmcp_backend::{Backend, BackendSettings, BackendState, CallError};
 use vmcp_config::Transport;
 
@@ -28,11 +28,12 @@ async fn silent_listener(keep: bool) -> (Transport, std::sync::Arc<std::sync::at
     (Transport::Http { url, headers: std::collections::BTreeMap::new() }, count)
 }
 
-/// A port that refuses connections.
-async fn refusing() -> Transport {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
-    Transport::Http { url, headers: std::collections::BTreeMap::new() }
+/// A port that refuses connections, and the socket that keeps it from other tests.
+fn refusing() -> (Transport, TcpSocket) {
+    let reserved = TcpSocket::new_v4().unwrap();
+    reserved.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let url = format!("http://{}/mcp", reserved.local_addr().unwrap()).parse().unwrap();
+    (Transport::Http { url, headers: std::collections::BTreeMap::new() }, reserved)
 }
 
 /// A program that does not exist.
@@ -161,7 +162,7 @@ async fn a_server_that_hangs_delays_no_other_and_what_is_not_asked_for_stays_as_
 
 #[tokio::test]
 async fn a_failed_backend_comes_back_by_itself() {
-    let Transport::Http { url, headers } = refusing().await else { unreachable!() };
+    let (Transport::Http { url, headers }, _reserved) = refusing() else { unreachable!() };
     let address = format!("127.0.0.1:{}", url.port().unwrap());
     let settings = BackendSettings { retry_failed_every: Duration::from_millis(50), ..settings() };
     let backend = Backend::start(spec("b", Transport::Http { url, headers }), settings, None);
