@@ -76,7 +76,7 @@ pub enum ImportError {
 /// # Ok::<(), vmcp_client_files::import::ImportError>(())
 /// ```
 pub fn import(text: &str, source_name: &str) -> Result<Imported, ImportError> {
-    let file = ClientText { name: source_name, text, folder: None };
+    let file = ClientText { name: source_name, text, folder: None, client: None };
     import_files(&[file], &Surroundings::default())
 }
 
@@ -89,6 +89,8 @@ pub struct ClientText<'a> {
     pub text: &'a str,
     /// Absolute folder of the file; `None` if it is unknown.
     pub folder: Option<&'a Path>,
+    /// Known client whose own file it is; `None` for a file that a person named, whose path and keys tell.
+    pub client: Option<&'a str>,
 }
 
 /// Treatment of a server whose name a backend has already.
@@ -230,8 +232,8 @@ fn servers_of<'a>(
     let mut servers: Vec<(FoundServer<'a>, Reading<'a>)> = Vec::new();
     for (file, source) in parsed.iter().zip(files) {
         let reading = Reading {
-            is_gemini: dialects::is_gemini(source.name, file),
-            is_opencode: dialects::is_opencode(source.name),
+            is_gemini: source.client == Some("gemini") || dialects::is_gemini(source.name, file),
+            is_opencode: source.client == Some("opencode") || dialects::is_opencode(source.name),
             home,
             folder: source.folder,
         };

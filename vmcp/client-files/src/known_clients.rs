@@ -1,6 +1,11 @@
 //! Known clients, and the places of their configuration.
 
-/// Files of each client; `~` is the home folder, other relative paths are of the project.
+mod user_folders;
+
+pub use self::user_folders::UserFolders;
+
+/// Files of each client: `~` is the home folder, unless a variable moves the place ([`UserFolders`]); `$NAME`
+/// is the file that a variable names; other relative paths are of the project.
 pub const CLIENTS: [(&str, &[&str]); 19] = [
     ("amp", &[".amp/settings.json", "~/.config/amp/settings.json"]),
     ("claude", &[".mcp.json", "~/.claude.json"]),
@@ -28,7 +33,16 @@ pub const CLIENTS: [(&str, &[&str]); 19] = [
     ("goose", &["~/.config/goose/config.yaml"]),
     ("kiro", &[".kiro/settings/mcp.json", "~/.kiro/settings/mcp.json"]),
     ("lm-studio", &["~/.lmstudio/mcp.json", "~/.cache/lm-studio/mcp.json"]),
-    ("opencode", &["opencode.json", "opencode.jsonc", "~/.config/opencode/opencode.json"]),
+    (
+        "opencode",
+        &[
+            "opencode.json",
+            "opencode.jsonc",
+            "~/.config/opencode/opencode.json",
+            "~/.config/opencode/opencode.jsonc",
+            "$OPENCODE_CONFIG",
+        ],
+    ),
     (
         "roo",
         &[
@@ -76,4 +90,9 @@ pub const SWITCHES: [(&str, &[&str]); 1] =
 /// Returns the names of the known clients.
 pub fn names() -> impl Iterator<Item = &'static str> {
     CLIENTS.iter().map(|(name, _)| *name)
+}
+
+/// Returns true for a place of the project, below its folder.
+pub fn is_of_project(place: &str) -> bool {
+    !place.starts_with("~/") && !place.starts_with('$')
 }

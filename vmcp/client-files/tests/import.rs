@@ -242,7 +242,7 @@ fn what_cannot_be_taken_over_is_said() {
 /// Imports one file beside backends that exist.
 fn beside(text: &str, name: &str, surroundings: &Surroundings<'_>) -> Imported {
     let folder = Some(Path::new("/work"));
-    import_files(&[ClientText { name, text, folder }], surroundings).unwrap()
+    import_files(&[ClientText { name, text, folder, client: None }], surroundings).unwrap()
 }
 
 #[test]

@@ -42,6 +42,42 @@ async fn a_client_is_connected_and_disconnected_again() {
 }
 
 #[tokio::test]
+async fn a_clients_files_are_where_its_variable_says() {
+    let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
+    let run = async |home: &str, words: &[&str]| {
+        let mut command = laptop.command(words);
+        let output = command.env("CODEX_HOME", laptop.path(home)).output().await.expect("vmcp");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code(), said)
+    };
+    let config =
+        |home: &str| std::fs::read_to_string(laptop.path(home).join("config.toml")).expect("the file");
+    let before = "# mine\n\n[mcp_servers.db]\ncommand = \"true\"\n";
+    for home in ["work", "private"] {
+        std::fs::create_dir(laptop.path(home)).expect("a folder");
+        laptop.write(&format!("{home}/config.toml"), before);
+        let (code, said) = run(home, &["connect", "codex"]).await;
+        assert!(code == Some(0) && said.contains("taken out, because vmcp serves them: db"), "{said}");
+        assert!(
+            config(home).contains("[mcp_servers.vmcp]") && !config(home).contains("servers.db"),
+            "{said}"
+        );
+        let (code, said) = run(home, &["init", "--from", "codex", &format!("{home}.yaml")]).await;
+        assert!(code == Some(0) && said.contains(&format!("{home}/config.toml")), "read there: {said}");
+    }
+    assert!(!laptop.path(".codex").exists(), "the usual folder stays out of it");
+    let (code, said) = run("work", &["hooks", "install", "codex"]).await;
+    assert!(code == Some(0) && laptop.path("work/hooks.json").is_file(), "{said}");
+    // Each home of the client gets its own servers back: by the variable, or by the file.
+    let (code, said) = run("work", &["connect", "codex", "--undo"]).await;
+    assert!(code == Some(0) && said.contains("servers put back: db"), "{said}");
+    assert!(config("work").contains("[mcp_servers.db]") && config("private").contains("servers.vmcp"));
+    let undone = laptop.run(&["connect", "codex", "--undo", "--file", "private/config.toml"]).await;
+    assert_eq!(undone.code, Some(0), "{}", undone.stderr);
+    assert!(config("private").contains("[mcp_servers.db]") && !config("private").contains("servers.vmcp"));
+}
+
+#[tokio::test]
 async fn what_connect_writes_serves_a_client() {
     let mut config = settings(&[]);
     config["profiles"] = json!({"work": {"readOnly": true}});

@@ -6,6 +6,20 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use vmcp_integration::{Fixture, Process, Vmcp, eventually, free_port, vmcp_command};
 
+/// Variables that move the files of vmcp and of other clients out of the home.
+pub(crate) const MOVING_VARIABLES: [&str; 10] = [
+    "XDG_CONFIG_HOME",
+    "AMP_SETTINGS_FILE",
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "CONTINUE_GLOBAL_DIR",
+    "COPILOT_HOME",
+    "GEMINI_CLI_HOME",
+    "GOOSE_PATH_ROOT",
+    "OPENCODE_CONFIG",
+    "APPDATA",
+];
+
 /// A home of its own, and a folder with a configuration.
 pub(crate) struct Laptop {
     home: tempfile::TempDir,
@@ -37,7 +51,10 @@ impl Laptop {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = vmcp_command();
         command.args(args).current_dir(self.home.path()).env("HOME", self.home.path());
-        command.env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME").kill_on_drop(true);
+        command.env_remove("XDG_CACHE_HOME").kill_on_drop(true);
+        for name in MOVING_VARIABLES {
+            command.env_remove(name);
+        }
         command
     }
 

@@ -90,7 +90,7 @@ fn connect(
 ) -> Result<Exit, CommandFailure> {
     let Arguments { client, http, own_server, profile, keep, undo: _, file } = arguments;
     let config = global.config_path()?;
-    let path = file.clone().or_else(|| known_clients::user_file(client)).ok_or_else(no_home)?;
+    let path = client_path(client, file.as_deref())?;
     if let Some(name) = profile {
         profile_of(&global.load()?.config, name)?;
     }
@@ -161,18 +161,47 @@ fn note_on_key(shape: &ClientShape) -> String {
 
 fn undo(arguments: &Arguments, shape: &ClientShape) -> Result<Exit, CommandFailure> {
     let client = &*arguments.client;
-    let Some(ConnectedClient { file, taken }) = record::read_one(client)? else {
-        return Err(CommandFailure::new(format!("{client} was not connected by `vmcp connect`"))
-            .exit(Exit::NothingFound));
-    };
+    let ConnectedClient { file, taken } = connected(client, arguments.file.as_deref())?;
     let text = client_file::disconnect(&read(&file)?, shape.format, shape.place, NAME, &taken)
         .map_err(|error| CommandFailure::new(format!("{}: {error}", file.display())))?;
     write(&file, &text)?;
-    record::remove(client)?;
+    record::remove(client, &file)?;
     let names: Vec<_> = taken.iter().map(|server| server.name.as_str()).collect();
     let back = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     notes::note(&format!("vmcp left {}; servers put back: {back}", file.display()));
     Ok(Exit::Done)
+}
+
+/// Returns the connection that `--undo` ends: the one of `file`, else of the file that the client uses now,
+/// else the only one of the client, whose variable may point elsewhere by now.
+fn connected(client: &str, file: Option<&Path>) -> Result<ConnectedClient, CommandFailure> {
+    let mut known = record::of_client(client)?;
+    let current = client_path(client, file);
+    let is_current = |known: &ConnectedClient| current.as_ref().is_ok_and(|path| *path == known.file);
+    if let Some(position) = known.iter().position(is_current) {
+        return Ok(known.swap_remove(position));
+    }
+    if file.is_none()
+        && known.len() == 1
+        && let Some(one) = known.pop()
+    {
+        return Ok(one);
+    }
+    let files: Vec<_> = known.iter().map(|known| known.file.display().to_string()).collect();
+    let failure = CommandFailure::new(format!("{client} was not connected by `vmcp connect`"));
+    let failure = failure.exit(Exit::NothingFound);
+    Err(if files.is_empty() {
+        failure
+    } else {
+        failure.remedy(format!("name one of its connected files with --file: {}", files.join(", ")))
+    })
+}
+
+/// Returns the absolute path of the file in which `client` keeps its servers, so that a later command finds it
+/// from any folder.
+fn client_path(client: &str, file: Option<&Path>) -> Result<PathBuf, CommandFailure> {
+    let path = file.map(Path::to_owned).or_else(|| known_clients::user_file(client)).ok_or_else(no_home)?;
+    Ok(std::path::absolute(path)?)
 }
 
 /// Reads a file; an absent one is empty.

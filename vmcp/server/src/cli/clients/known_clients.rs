@@ -1,10 +1,11 @@
 //! Places of the configuration of known clients: of the project, of the user.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 use crate::cli::console::failure::{CommandFailure, Exit};
-use vmcp_client_files::known_clients::{CLIENTS, SWITCHES, names};
+use vmcp_client_files::known_clients::{CLIENTS, SWITCHES, UserFolders, is_of_project, names};
 use vmcp_engine::folders;
 
 /// Returns the files that `from` means: a file itself, or those of a known client that exist.
@@ -20,11 +21,16 @@ pub(in crate::cli) fn files(from: &str) -> Result<Vec<PathBuf>, CommandFailure> 
             .remedy(format!("name a file, or one of {}", known.join(", "))));
     };
     let present = |places: &[&str]| {
-        let paths = resolved(places, home().as_deref()).into_iter();
+        let paths = places.iter().filter_map(|place| resolved(from, place));
         paths.filter(|path| path.is_file()).collect::<Vec<_>>()
     };
     let mut found = present(places);
     if found.is_empty() {
+        let shown = |place: &&str| match resolved(from, place) {
+            Some(path) => path.display().to_string(),
+            None => (*place).to_owned(),
+        };
+        let places: Vec<_> = places.iter().map(shown).collect();
         return Err(CommandFailure::new(format!(
             "no configuration of {from} found (looked for {})",
             places.join(", ")
@@ -42,9 +48,8 @@ pub(in crate::cli) fn files(from: &str) -> Result<Vec<PathBuf>, CommandFailure> 
 /// this operating system. `None` for an unknown client or without a home folder.
 pub(in crate::cli) fn user_file(client: &str) -> Option<PathBuf> {
     let (_, places) = CLIENTS.iter().find(|(name, _)| *name == client)?;
-    let home = home()?;
-    let of_user: Vec<_> =
-        places.iter().filter_map(|place| Some(home.join(place.strip_prefix("~/")?))).collect();
+    let of_user = places.iter().filter(|place| place.starts_with("~/"));
+    let of_user: Vec<_> = of_user.filter_map(|place| resolved(client, place)).collect();
     let usual = match of_user.len() {
         3 if cfg!(target_os = "macos") => 1,
         3 if cfg!(windows) => 2,
@@ -56,30 +61,17 @@ pub(in crate::cli) fn user_file(client: &str) -> Option<PathBuf> {
 /// Returns the files of the project, below the working directory, in which `client` has servers.
 pub(in crate::cli) fn project_files(client: &str) -> Vec<PathBuf> {
     let known = CLIENTS.iter().filter(|(name, _)| *name == client).flat_map(|(_, places)| places.iter());
-    let paths = known.filter(|place| !place.starts_with("~/")).map(PathBuf::from);
+    let paths = known.filter(|place| is_of_project(place)).map(PathBuf::from);
     paths.filter(|path| path.is_file()).collect()
 }
 
-fn home() -> Option<PathBuf> {
-    folders::home_dir().or_else(|| env::var_os("USERPROFILE").map(PathBuf::from))
+/// Returns the path of a client's place, which an environment variable may move.
+pub(in crate::cli) fn resolved(client: &str, place: &str) -> Option<PathBuf> {
+    let home = folders::home_dir().or_else(|| variable("USERPROFILE").map(PathBuf::from));
+    let folders = UserFolders { home: home.as_deref(), system: env::consts::OS, variable: &variable };
+    folders.path(client, place)
 }
 
-fn resolved(places: &[&str], home: Option<&Path>) -> Vec<PathBuf> {
-    let resolve = |place: &&str| match place.strip_prefix("~/") {
-        Some(rest) => Some(home?.join(rest)),
-        None => Some(PathBuf::from(place)),
-    };
-    places.iter().filter_map(resolve).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_of_the_home_folder_need_one() {
-        let places = [".mcp.json", "~/.claude.json"];
-        assert_eq!(resolved(&places, None), [PathBuf::from(".mcp.json")]);
-        assert_eq!(resolved(&places, Some(Path::new("/me"))).last().unwrap(), Path::new("/me/.claude.json"));
-    }
+fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use vmcp_client_files::import::{self, ClientText, Imported, NameConflict, Surroundings};
+use vmcp_client_files::known_clients::names;
 use vmcp_config::edit;
 
 use super::config_edit::{self, OnMistake};
@@ -183,9 +184,10 @@ fn imported(
         let folder = std::path::absolute(&path).ok().and_then(|path| path.parent().map(Path::to_owned));
         files.push((path.display().to_string(), text, folder));
     }
+    let client = names().find(|client| *client == from);
     let texts: Vec<_> = files
         .iter()
-        .map(|(name, text, folder)| ClientText { name, text, folder: folder.as_deref() })
+        .map(|(name, text, folder)| ClientText { name, text, folder: folder.as_deref(), client })
         .collect();
     let names = files.iter().map(|(name, _, _)| name.as_str()).collect::<Vec<_>>().join(", ");
     let home = folders::home_dir();

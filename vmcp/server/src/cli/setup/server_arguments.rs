@@ -68,7 +68,7 @@ impl ServerArguments {
             }
         };
         let file = json!({ "mcpServers": { name: server } }).to_string();
-        let source = ClientText { name: "the command line", text: &file, folder: None };
+        let source = ClientText { name: "the command line", text: &file, folder: None, client: None };
         let surroundings = Surroundings { is_taken, ..Surroundings::default() };
         let imported = import::import_files(&[source], &surroundings)?;
         if imported.backends.is_empty() {

@@ -2,7 +2,7 @@
 //! secrets. Kept beside the store of secrets, readable by its owner only.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use vmcp_client_files::client_file::TakenServer;
@@ -19,29 +19,45 @@ pub(super) struct ConnectedClient {
     pub(super) taken: Vec<TakenServer>,
 }
 
+/// Connections by client. Further files of a client, such as those of another `CODEX_HOME`, have the file in
+/// their key.
 type Clients = BTreeMap<String, ConnectedClient>;
 
-/// Returns the record of a client.
-pub(super) fn read_one(client: &str) -> Result<Option<ConnectedClient>, CommandFailure> {
-    Ok(read()?.remove(client))
+/// Returns the connections of a client, one for each file.
+pub(super) fn of_client(client: &str) -> Result<Vec<ConnectedClient>, CommandFailure> {
+    let clients = read()?.into_iter().filter(|(key, _)| is_of(client, key));
+    Ok(clients.map(|(_, connected)| connected).collect())
 }
 
-/// Adds to the record of a client: servers taken out earlier stay known.
+/// Adds to the record of a client's file: servers taken out earlier stay known.
 pub(super) fn add(client: &str, connected: ConnectedClient) -> Result<(), CommandFailure> {
     let mut clients = read()?;
-    let ConnectedClient { file, taken } = connected;
-    match clients.get_mut(client).filter(|known| known.file == file) {
-        Some(known) => known.taken.extend(taken),
-        None => drop(clients.insert(client.to_owned(), ConnectedClient { file, taken })),
-    }
+    add_to(&mut clients, client, connected);
     write(&clients)
 }
 
-/// Forgets a client.
-pub(super) fn remove(client: &str) -> Result<(), CommandFailure> {
+fn add_to(clients: &mut Clients, client: &str, connected: ConnectedClient) {
+    let ConnectedClient { file, taken } = connected;
+    let mut of_client = clients.iter_mut().filter(|(key, _)| is_of(client, key));
+    if let Some((_, known)) = of_client.find(|(_, known)| known.file == file) {
+        known.taken.extend(taken);
+        return;
+    }
+    let key =
+        if clients.contains_key(client) { format!("{client} {}", file.display()) } else { client.to_owned() };
+    clients.insert(key, ConnectedClient { file, taken });
+}
+
+/// Forgets a client's file.
+pub(super) fn remove(client: &str, file: &Path) -> Result<(), CommandFailure> {
     let mut clients = read()?;
-    clients.remove(client);
+    clients.retain(|key, known| !(is_of(client, key) && known.file == file));
     write(&clients)
+}
+
+/// True for a key of the client, whose name has no blank.
+fn is_of(client: &str, key: &str) -> bool {
+    key.split(' ').next() == Some(client)
 }
 
 fn path() -> Result<PathBuf, CommandFailure> {
@@ -65,4 +81,36 @@ fn write(clients: &Clients) -> Result<(), CommandFailure> {
         std::fs::create_dir_all(folder)?;
     }
     Ok(write_private(&path, &serde_json::to_string_pretty(clients)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_file_of_a_client_leaves_the_servers_of_the_first_known() {
+        let taken = |name: &str| TakenServer {
+            place: vec!["mcp_servers".to_owned()],
+            name: name.to_owned(),
+            entry: serde_json::json!({ "command": name }),
+        };
+        let connected =
+            |file: &str, name: &str| ConnectedClient { file: file.into(), taken: vec![taken(name)] };
+        let mut clients = Clients::new();
+        for (client, file, name) in [
+            ("vscode", "/a/mcp.json", "one"),
+            ("vscode", "/b/mcp.json", "two"),
+            ("vscode-insiders", "/b/mcp.json", "three"),
+            ("vscode", "/a/mcp.json", "four"),
+        ] {
+            add_to(&mut clients, client, connected(file, name));
+        }
+        let names: Vec<_> = clients
+            .iter()
+            .filter(|(key, _)| is_of("vscode", key))
+            .map(|(_, known)| known.taken.iter().map(|server| &*server.name).collect::<Vec<_>>())
+            .collect();
+        assert_eq!(names, [vec!["one", "four"], vec!["two"]]);
+        assert_eq!(clients.len(), 3);
+    }
 }

@@ -11,11 +11,11 @@ use vmcp_hooks::native::NativeClient;
 use super::handlers::{HookRoute, handlers, is_own};
 use super::{Client, hook_url};
 use crate::cli::clients::connect::{read, write};
+use crate::cli::clients::known_clients;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::installed_program::program_to_write;
 use crate::cli::options::GlobalOptions;
-use vmcp_engine::folders;
 
 /// Write hooks into a coding agent's configuration, or take them out
 ///
@@ -111,9 +111,9 @@ fn warn_of(config: &Config) {
 
 /// Returns the file in which the client keeps its hooks.
 fn user_file(client: NativeClient) -> Option<PathBuf> {
-    let below = match client {
-        NativeClient::Claude => ".claude/settings.json",
-        NativeClient::Codex => ".codex/hooks.json",
+    let place = match client {
+        NativeClient::Claude => "~/.claude/settings.json",
+        NativeClient::Codex => "~/.codex/hooks.json",
     };
-    Some(folders::home_dir()?.join(below))
+    known_clients::resolved(client.name(), place)
 }
