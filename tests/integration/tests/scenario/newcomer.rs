@@ -1,11 +1,16 @@
 //! A newcomer: a fresh home, the pages word for word, and servers that no other test uses.
 
+#[cfg(target_os = "linux")]
+mod ten_clients;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::process::Command;
 use vmcp_integration::{Packages, PageCommand, binary, free_port, page_commands, python, skipped};
+
+use super::laptop::MOVING_VARIABLES;
 
 /// Time for the first start of all servers, whose packages may have to be downloaded first.
 const FIRST_START: Duration = Duration::from_mins(20);
@@ -15,6 +20,8 @@ const NOT_FOLLOWED: [&str; 8] =
     ["make ", "docker ", "claude ", "brew ", "cargo ", "gh ", "helm ", "kubectl "];
 /// Beginnings of commands that install vmcp. Each takes the packages of this build, not published ones.
 const INSTALLERS: [&str; 4] = ["curl ", "npm install ", "uv tool install ", "sh ~/.cache/vmcp/packages/"];
+/// Longest time from the installation to the first search of the README.
+const FIRST_SEARCH: Duration = Duration::from_mins(1);
 /// URL of the newest release's files, as pages write it.
 const RELEASE: &str = "https://github.com/OWNER/REPO/releases/latest/download";
 
@@ -133,7 +140,8 @@ impl Newcomer {
         shell.current_dir(&self.folder).env("HOME", self.home.path()).kill_on_drop(true);
         shell.env("PATH", std::env::join_paths(path).expect("a path"));
         shell.env("VMCP_LISTEN", &self.ports[0]).env("VMCP_ADMIN_LISTEN", &self.ports[1]);
-        for name in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "VMCP_MODEL_DIR"] {
+        for name in ["XDG_CACHE_HOME", "XDG_DATA_HOME", "VMCP_MODEL_DIR"].into_iter().chain(MOVING_VARIABLES)
+        {
             shell.env_remove(name);
         }
         let output = shell.envs(environment.iter().copied()).output().await.expect("bash");
@@ -258,13 +266,22 @@ async fn the_readme_works_from_its_first_line() {
     let commands = page_commands("README.md");
     assert!(commands[0].text.starts_with("curl "), "the page begins with the installation");
     let mut typed = Vec::new();
+    // Time of all commands from the installation to the first search.
+    let (mut spent, mut has_searched) = (Duration::ZERO, false);
     for command in commands {
         // Below are examples whose servers are not those of the page.
         let is_example = command.text.starts_with("vmcp call clock_");
-        if !is_example && newcomer.reads(&command).await.is_some() {
-            typed.push(command.text);
+        let begin = Instant::now();
+        if is_example || newcomer.reads(&command).await.is_none() {
+            continue;
         }
+        if !has_searched && !INSTALLERS.iter().any(|it| command.text.starts_with(it)) {
+            spent += begin.elapsed();
+        }
+        has_searched |= command.text.starts_with("vmcp find ");
+        typed.push(command.text);
     }
+    assert!(has_searched && spent < FIRST_SEARCH, "the first search came after {spent:?}");
     newcomer.follows("vmcp stop").await;
     for wanted in ["npm install ", "uv tool install ", "vmcp init", "vmcp serve", "vmcp find ", "vmcp call "]
     {

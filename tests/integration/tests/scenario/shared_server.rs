@@ -29,7 +29,8 @@ fn open(laptop: &Laptop) -> Pipe {
     Pipe::start(proxy(laptop), tempfile::tempdir().expect("a folder"))
 }
 
-async fn initialize(pipe: &mut Pipe) -> Value {
+/// Opens the session of a client, and returns the answer.
+pub(super) async fn initialize(pipe: &mut Pipe) -> Value {
     let client = json!({"name": "x", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
     let opened = pipe.ask(0, "initialize", params).await;
@@ -125,7 +126,7 @@ async fn clients_that_start_together_share_one_server() {
 
 /// Counts the programs of MCP servers below a process.
 #[cfg(target_os = "linux")]
-fn programs(server: u32) -> usize {
+pub(super) fn programs(server: u32) -> usize {
     let is_fixture = |pid: &u32| {
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.split(|byte| *byte == 0).next().is_some_and(|program| program.ends_with(b"vmcp-fixture"))
