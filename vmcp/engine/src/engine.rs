@@ -103,13 +103,14 @@ impl Engine {
     }
 
     async fn assemble(config: Config, options: Options) -> Result<Engine, StartError> {
-        let configured = match options.storage {
-            Storage::Memory => None,
-            Storage::Dir(dir) => Some(dir),
-            Storage::Configured => Some(folders::storage_dir(&config)),
+        let is_on = config.optimizer.enabled;
+        let (cache, configured) = match options.storage {
+            Storage::Memory => (None, None),
+            Storage::Dir(dir) => (Some(dir.clone()), Some(dir)),
+            Storage::Configured => (Some(folders::storage_dir(&config)), Some(folders::state_dir(&config))),
         };
-        let dir = configured.clone().filter(|_| config.optimizer.enabled);
-        let store = shared::open(dir.as_deref())?;
+        let store = shared::open(cache.filter(|_| is_on).as_deref())?;
+        let dir = configured.clone().filter(|_| is_on);
         let results = Arc::new(KeptResults::open(dir.as_deref()));
         let drift = Arc::new(DriftGuard::open(dir.as_deref(), configured)?);
         let retention_days = config.optimizer.metrics_retention_days;

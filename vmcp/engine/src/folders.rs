@@ -2,11 +2,15 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
+use vmcp_config::status::digest;
 use vmcp_config::{Config, EmbeddingProvider};
 use vmcp_embed::local::LocalModel;
+
+/// Characters of a digest in the name of a folder.
+const DIGEST_LENGTH: usize = 16;
 
 /// Returns the home directory: `$HOME`, or the home directory of the user database, if it exists. Some
 /// launchers start programs without the variable, or with an empty one.
@@ -38,9 +42,29 @@ fn absolute(value: OsString) -> Option<PathBuf> {
     Some(PathBuf::from(value)).filter(|path| path.is_absolute())
 }
 
-/// Returns the folder of `embeddings.db`.
+/// Returns the folder of `embeddings.db`, which several configurations may share.
 pub fn storage_dir(config: &Config) -> PathBuf {
     config.optimizer.storage_dir.clone().unwrap_or_else(cache_dir)
+}
+
+/// Returns the folder of `state.db`, and of all other files that belong to one configuration.
+pub fn state_dir(config: &Config) -> PathBuf {
+    config.optimizer.state_dir.clone().unwrap_or_else(|| storage_dir(config))
+}
+
+/// Returns the folder of a configuration file's state below the cache, named by a digest of the file's path. A
+/// link to a folder leads to the same state. A link to the file is a configuration of its own: Kubernetes
+/// exchanges the target of such links at each update.
+pub fn state_dir_of(file: &Path) -> PathBuf {
+    let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let path = match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
+    };
+    let mut name = digest(&path.to_string_lossy());
+    name.truncate(DIGEST_LENGTH);
+    cache_dir().join("state").join(name)
 }
 
 /// Returns the configured local model and its folder, into which `vmcp model pull` downloads it; the default
@@ -76,6 +100,32 @@ mod tests {
         assert!(chosen.1.ends_with("models/BAAI/bge-small-en-v1.5"), "{chosen:?}");
         let own = dir(", local: { model: bge-small-en-v1.5, modelDir: /models/bge }");
         assert_eq!((own.0, own.1), (chosen.0, "/models/bge".into()));
+    }
+
+    #[test]
+    fn each_configuration_file_has_a_state_of_its_own() {
+        let home = tempfile::tempdir().unwrap();
+        let (a, b, link) = (home.path().join("a"), home.path().join("b"), home.path().join("link"));
+        for folder in [&a, &b] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::os::unix::fs::symlink(&a, &link).unwrap();
+        let of_a = state_dir_of(&a.join("vmcp.yaml"));
+        assert!(of_a.starts_with(cache_dir().join("state")), "{of_a:?}");
+        assert_ne!(of_a, state_dir_of(&b.join("vmcp.yaml")));
+        assert_ne!(of_a, state_dir_of(&a.join("other.yaml")));
+        assert_eq!(of_a, state_dir_of(&link.join("vmcp.yaml")), "a linked folder");
+        // The file of a mounted ConfigMap is a link, whose target changes with each update.
+        for target in ["one.yaml", "two.yaml"] {
+            std::fs::write(b.join(target), "").unwrap();
+            let _none = std::fs::remove_file(a.join("vmcp.yaml"));
+            std::os::unix::fs::symlink(b.join(target), a.join("vmcp.yaml")).unwrap();
+            assert_eq!(of_a, state_dir_of(&a.join("vmcp.yaml")), "{target}");
+        }
+        let mut config = crate::testing::config("");
+        assert_eq!(state_dir(&config), storage_dir(&config));
+        config.optimizer.state_dir = Some(of_a.clone());
+        assert_eq!(state_dir(&config), of_a);
     }
 
     #[test]

@@ -61,6 +61,39 @@ async fn a_server_in_the_background_is_watched_and_stopped() {
 }
 
 #[tokio::test]
+async fn figures_and_calls_are_those_of_one_configuration_and_outlive_its_server() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let config = settings(std::slice::from_ref(&echo.backend));
+    let laptop = Laptop::new(&config);
+    std::fs::create_dir(laptop.path("other")).expect("a folder");
+    laptop.write("other/vmcp.yaml", &config.to_string());
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let serve = ["serve", "--detach", "--listen", &ports[0], "--admin-listen", &ports[1]];
+    assert_eq!(laptop.run(&serve).await.code, Some(0));
+    let called = laptop.run(&["call", "echo_add", "a=2", "b=3"]).await;
+    assert_eq!(called.stdout.trim(), "5", "{}", called.stderr);
+    let found = laptop.run(&["find", "add two numbers"]).await;
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+
+    // Both files name the same server.
+    let own = laptop.run(&["metrics"]).await;
+    assert!(own.code == Some(0) && own.stdout.contains("add"), "{}{}", own.stdout, own.stderr);
+    let other = laptop.run(&["metrics", "--config", "other/vmcp.yaml"]).await;
+    assert_eq!((other.code, other.stdout.trim()), (Some(3), ""), "{}", other.stderr);
+
+    // Another process has the calls: under the listed name, with the bytes of each.
+    assert_eq!(laptop.run(&serve).await.code, Some(0));
+    let calls = laptop.run(&["calls"]).await.stdout;
+    for item in ["echo_add", "optim_find_tool"] {
+        let call = calls.lines().find(|line| line.ends_with(item));
+        let call = call.unwrap_or_else(|| panic!("{item} is not in\n{calls}"));
+        assert!(!call.contains(" 0 B in") && !call.contains(" 0 B out"), "{call}");
+    }
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+}
+
+#[tokio::test]
 async fn a_server_that_hangs_is_named_and_signalled() {
     let laptop = Laptop::new(&settings(&[]));
     let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));

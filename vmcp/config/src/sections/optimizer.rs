@@ -71,6 +71,9 @@ pub struct Optimizer {
     pub search: Search,
     /// Folder of the database; `None`: the user's cache folder.
     pub storage_dir: Option<PathBuf>,
+    /// Folder of what is of this configuration alone, such as metrics and learned uses. The reader of a file
+    /// without `storage.dir` sets it; `None`: the folder of the database.
+    pub state_dir: Option<PathBuf>,
     /// Embedding provider.
     pub embeddings: Embeddings,
     /// The list under [`Exposure::Contextual`].
@@ -292,6 +295,7 @@ impl RawOptimizer {
             auto_retry_fallback: self.auto_retry_fallback,
             search: self.search.validate(report),
             storage_dir,
+            state_dir: None,
             embeddings: self.embeddings.validate(report),
             contextual: self.contextual.validate(report),
             learning: self.learning.validate(has_contextual, report),

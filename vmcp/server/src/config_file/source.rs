@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use vmcp_config::rules::trusted_tools::{MAX_TRUSTED_TOOLS_BYTES, TrustedTools};
 use vmcp_config::{Loaded, Problem, Problems, ReferenceSources, Secret};
+use vmcp_engine::folders;
 
 use super::env_file;
 use super::file_content::{FileContent, read_at_most, read_file};
@@ -93,6 +94,10 @@ impl ConfigInputs {
                 return (ConfigInputs { text, files: files.into_inner() }, Err(problems));
             }
             lookup.sign_in(&mut loaded.config, read);
+            let optimizer = &mut loaded.config.optimizer;
+            if optimizer.storage_dir.is_none() {
+                optimizer.state_dir = Some(folders::state_dir_of(path));
+            }
             loaded.warnings.extend(values.unreadable.iter().map(Unreadable::warning));
         }
         (ConfigInputs { text, files: files.into_inner() }, loaded)

@@ -232,7 +232,7 @@ fn encoded(query: &MetricsQuery) -> String {
 
 /// Opens the database that a server with this configuration uses.
 fn database(global: &GlobalOptions) -> Result<StateStore, CommandFailure> {
-    let dir = folders::storage_dir(&global.load()?.config);
+    let dir = folders::state_dir(&global.load()?.config);
     StateStore::open(&dir).map_err(|error| CommandFailure::new(error.to_string()))
 }
 

@@ -46,7 +46,7 @@ pub(super) fn run(
     options: &OwnLogOptions,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
-    let dir = folders::storage_dir(config);
+    let dir = folders::state_dir(config);
     let store = opened(&dir)?;
     if options.delete {
         let deleted = store.delete_searches()?;
@@ -63,7 +63,7 @@ pub(super) fn run(
         };
         return Err(failure.remedy(remedy));
     }
-    let definitions = saved_catalog::definitions(config, &dir)?;
+    let definitions = saved_catalog::definitions(config, &folders::storage_dir(config))?;
     let corpus = saved_catalog::corpus(&definitions, config);
     if options.compare.is_empty() {
         let report = report::OwnLogReport::new(&log, &corpus, config);
