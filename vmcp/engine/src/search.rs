@@ -429,7 +429,61 @@ impl Scan {
 
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
+    use vmcp_search::{Document, Vectors};
+
     use super::*;
+
+    /// A model that takes its time to load, and then for each request.
+    struct SlowModel {
+        load: Duration,
+        request: Duration,
+    }
+
+    #[async_trait]
+    impl Embedder for SlowModel {
+        async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+            tokio::time::sleep(self.request).await;
+            Ok(texts.iter().map(|_| vec![1.0]).collect())
+        }
+
+        async fn model_id(&self) -> Result<String, EmbedError> {
+            Ok("slow".to_owned())
+        }
+
+        fn batch_size(&self) -> usize {
+            8
+        }
+
+        async fn prepare(&self) {
+            tokio::time::sleep(self.load).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn the_load_of_the_model_takes_nothing_from_the_time_of_the_first_search() {
+        let index = Index::new(&[Document { name: "add".to_owned(), ..Document::default() }]);
+        let index = Arc::new(index.with_vectors(Vectors::from_rows(1, [Some(vec![1.0])])));
+        let mut settings = SearchSettings::from(&crate::testing::config("").optimizer.search);
+        settings.query_deadline = Duration::from_millis(200);
+        let (quick, long) = (Duration::ZERO, Duration::from_millis(500));
+        for (load, request, is_slow) in [(long, quick, false), (quick, long, true)] {
+            let searcher = Searcher {
+                index: Arc::clone(&index),
+                vectors: QueryVectors::From(Arc::new(SlowModel { load, request })),
+                reliability: Arc::default(),
+                learned: None,
+                reranking: None,
+                settings: settings.clone(),
+            };
+            let found = embed(&searcher, &["add two numbers".to_owned()]).await;
+            assert_eq!(matches!(found, Err(Degraded::Slow(_))), is_slow, "{found:?}");
+            assert_eq!(found.is_err(), is_slow);
+            let context = embed_query(&searcher, "add two numbers").await;
+            assert_eq!(matches!(context, Err(Degraded::Slow(_))), is_slow);
+            assert_eq!(context.is_err(), is_slow);
+        }
+    }
 
     #[test]
     fn hidden_tools_take_no_place_among_the_promoted_ones() {

@@ -328,6 +328,13 @@ async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_c
         complete("vmcp call echo_a").await.contains("echo_add").then_some(())
     })
     .await;
+    // A cursor that stands behind a blank completes parameters of the tool, and clients.
+    let parameters = complete("vmcp call echo_add ''").await;
+    assert!(parameters.contains("a=") && parameters.contains("b="), "{parameters}");
+    let clients = complete("vmcp init --from c").await;
+    for client in ["claude", "codex", "cursor", "copilot-cli"] {
+        assert!(clients.contains(client), "{client}: {clients}");
+    }
     let hang = json!({"name": "hang", "command": ["sleep", "7773"]});
     let mut config = settings(&[echo.backend.clone(), hang]);
     config["profiles"] = json!({"work": {"readOnly": true}});

@@ -189,3 +189,28 @@ fn explain(name: &str, result: &Value) -> CommandFailure {
         _ => CommandFailure::new(tool_result::text(result)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_call_is_told_once_with_the_remedy_of_its_cause() {
+        let lacks = "credentials were refused (HTTP 403): the token lacks the scope `notes:write`";
+        for (kind, error, exit, remedy) in [
+            ("Unauthorized", lacks, Exit::Failed, "`vmcp login notes --scope notes:write`"),
+            ("CircuitOpen", "next try in 3 seconds", Exit::Unreachable, "`vmcp doctor`"),
+            ("NotFound", "there is no tool x", Exit::NothingFound, "`vmcp tools`"),
+            ("InvalidInput", "`text` is missing", Exit::Failed, "`vmcp tools notes_add`"),
+            ("TimeoutError", "no answer", Exit::Failed, "--timeout"),
+            ("NotConfirmed", "nobody was asked", Exit::Failed, "`aggregation.confirm`"),
+            ("ServerError", "something new", Exit::Failed, "`vmcp doctor` looks at the backend"),
+        ] {
+            let content = json!({ "error_type": kind, "error": error, "server": "notes" });
+            let failure = explain("notes_add", &json!({ "structuredContent": content }));
+            assert_eq!((failure.message(), failure.exit_code()), (error, exit), "{kind}");
+            let told = failure.remedy_text().unwrap_or_default();
+            assert!(told.contains(remedy), "{kind}: {told}");
+        }
+    }
+}
