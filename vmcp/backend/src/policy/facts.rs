@@ -116,11 +116,15 @@ impl Facts {
         self.headers.replace(spec.transport.headers())
     }
 
-    /// Returns the time without a call after which the program is stopped; `None` for a remote server and
-    /// for a program that is never stopped.
-    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+    /// Returns the time without a call after which a program that took `start` to connect is stopped; `None`
+    /// for a remote server and for a program that is never stopped. The time of all programs spares one that
+    /// starts slowly, and one that is to be connected from the start of vmcp.
+    pub(crate) fn idle_timeout(&self, start: Duration) -> Option<Duration> {
         let Transport::Stdio { idle_timeout, .. } = &self.spec.transport else { return None };
-        Some(idle_timeout.unwrap_or(self.settings.load().idle_timeout)).filter(|timeout| !timeout.is_zero())
+        let settings = self.settings.load();
+        let is_spared = self.spec.preconnect || start > settings.max_idle_start;
+        let common = || if is_spared { Duration::ZERO } else { settings.idle_timeout };
+        Some(idle_timeout.unwrap_or_else(common)).filter(|timeout| !timeout.is_zero())
     }
 }
 

@@ -62,6 +62,9 @@ pub struct BackendSettings {
     /// Time without a call after which a program is stopped until the next one; zero: never. The backend's
     /// own `idleTimeout` replaces it.
     pub idle_timeout: Duration,
+    /// Longest start of a program that [`Self::idle_timeout`] stops: the next call waits for another one. The
+    /// backend's own `idleTimeout` stops any program.
+    pub max_idle_start: Duration,
     /// Debounce of announced changes: those within this time of each other cause one listing.
     pub refresh_debounce: Duration,
     /// Time for one listing of everything, all pages included.
@@ -132,6 +135,7 @@ impl Default for BackendSettings {
             refresh_interval: Duration::from_mins(5),
             unheard_refresh_interval: Duration::from_mins(1),
             idle_timeout: Duration::ZERO,
+            max_idle_start: Duration::from_secs(10),
             refresh_debounce: Duration::from_millis(200),
             list_timeout: Duration::from_mins(1),
             max_call: Duration::from_mins(10),

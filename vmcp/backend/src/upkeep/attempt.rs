@@ -22,16 +22,22 @@ const MAX_FIRST_RUN: Duration = Duration::from_hours(1);
 /// Programs that download a server before they run it.
 const PACKAGE_RUNNERS: [&str; 9] = ["npx", "uvx", "uv", "bunx", "bun", "pnpm", "yarn", "pipx", "docker"];
 
-/// Connects, once a program has a slot to start in. `known` is true for a backend that was listed before.
-pub(super) async fn connect(facts: &Facts, hint: EraHint, known: bool) -> Result<Connection, LinkError> {
+/// Connects, once a program has a slot to start in; returns the connection, and its time from the slot on.
+/// `known` is true for a backend that was listed before.
+pub(super) async fn connect(
+    facts: &Facts,
+    hint: EraHint,
+    known: bool,
+) -> Result<(Connection, Duration), LinkError> {
     // A closed semaphore is no reason not to start; nothing closes it.
     let slot = if facts.spec.starts_process() {
         facts.settings().starts.clone().acquire_owned().await.ok()
     } else {
         None
     };
+    let begin = Instant::now();
     tokio::select! {
-        connected = era::connect(facts, hint) => connected,
+        connected = era::connect(facts, hint) => connected.map(|connection| (connection, begin.elapsed())),
         () = keep_slot(facts, slot) => Err(LinkError::Stopped),
         waited = time_limit(facts, known) => {
             let detail = facts.last_words.explain(&format!("after {waited:?}"));

@@ -24,11 +24,13 @@ pub(crate) struct Connector {
     hint: EraHint,
     /// Crashes in a row.
     crashes: u32,
+    /// Time that the last connection took, without the wait for a slot.
+    start: Duration,
 }
 
 impl Connector {
     pub(crate) fn new(shared: Arc<BackendCore>) -> Self {
-        Self { shared, hint: EraHint::Unknown, crashes: 0 }
+        Self { shared, hint: EraHint::Unknown, crashes: 0, start: Duration::ZERO }
     }
 
     /// Runs until the backend is stopped, then closes the connection.
@@ -58,7 +60,7 @@ impl Connector {
                 let since = Instant::now();
                 idle = tokio::select! {
                     () = connection.channel.closed.cancelled() => false,
-                    () = idle_stop::until_idle(&self.shared, &connection) => true,
+                    () = idle_stop::until_idle(&self.shared, &connection, self.start) => true,
                 };
                 if idle {
                     tracing::info!("stopped: no call needed it of late; the next one starts it again");
@@ -107,7 +109,10 @@ impl Connector {
         let mut failures = 0;
         let result = loop {
             let error = match self.attempt().await {
-                Ok(connection) => break Ok(connection),
+                Ok((connection, start)) => {
+                    self.start = start;
+                    break Ok(Arc::new(connection));
+                }
                 Err(error) => error,
             };
             failures += 1;
@@ -129,9 +134,9 @@ impl Connector {
         result.ok()
     }
 
-    async fn attempt(&self) -> Result<Arc<Connection>, LinkError> {
+    async fn attempt(&self) -> Result<(Connection, Duration), LinkError> {
         let known = self.shared.discovered.borrow().is_some();
-        attempt::connect(&self.shared.facts, self.hint, known).await.map(Arc::new)
+        attempt::connect(&self.shared.facts, self.hint, known).await
     }
 
     /// A program that ended by itself did so twice: when it was probed, and when it was initialized. The next

@@ -13,10 +13,10 @@ use crate::sharing::core::BackendCore;
 /// Interval at which a program in use is looked at again, and the least pause of all.
 const IN_USE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Waits until the program is idle, and takes its connection from the calls; for ever if it is never to be
-/// stopped.
-pub(crate) async fn until_idle(core: &BackendCore, connection: &Arc<Connection>) {
-    let Some(limit) = core.facts.idle_timeout() else { return std::future::pending().await };
+/// Waits until the program, whose start took `start`, is idle, and takes its connection from the calls; for
+/// ever if it is never to be stopped.
+pub(crate) async fn until_idle(core: &BackendCore, connection: &Arc<Connection>, start: Duration) {
+    let Some(limit) = core.facts.idle_timeout(start) else { return std::future::pending().await };
     core.usage.touch();
     loop {
         let unused = core.usage.elapsed();

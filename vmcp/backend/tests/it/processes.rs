@@ -359,6 +359,29 @@ async fn an_idle_program_is_stopped_and_started_again_by_the_next_call() {
 }
 
 #[tokio::test]
+async fn the_idle_time_of_all_programs_spares_slow_starts_and_wanted_connections() {
+    let idle = BackendSettings { idle_timeout: Duration::from_millis(100), ..settings() };
+    let slow = BackendSettings { max_idle_start: Duration::ZERO, ..idle.clone() };
+    let program = || spec("b", shell(&legacy("reply '{}'")));
+    let wanted = vmcp_config::Backend { preconnect: true, ..program() };
+    for (spec, settings) in [(program(), slow.clone()), (wanted, idle)] {
+        let backend = Backend::start(spec, settings, None);
+        call(&backend, "echo").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(backend.status().state, BackendState::Connected);
+        backend.stop().await;
+    }
+    // A timeout of its own stops a slow one, too.
+    let mut transport = shell(&legacy("reply '{}'"));
+    let Transport::Stdio { idle_timeout, .. } = &mut transport else { panic!("a program") };
+    *idle_timeout = Some(Duration::from_millis(100));
+    let backend = Backend::start(spec("b", transport), slow, None);
+    call(&backend, "echo").await.unwrap();
+    wait_for_state(&backend, BackendState::Configured).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
 async fn a_process_that_keeps_crashing_is_restarted_with_pauses() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("crashes");

@@ -39,7 +39,8 @@ pub struct Proxy {
     pub max_tool_timeout: Duration,
     /// Interval at which a backend's definitions are listed again.
     pub refresh_interval: Duration,
-    /// Time without a call after which a program is stopped until the next one; zero: never.
+    /// Time without a call after which a program that starts quickly is stopped until the next one; zero:
+    /// never.
     pub idle_timeout: Duration,
 }
 
@@ -79,7 +80,8 @@ pub struct RawProxy {
     #[schemars(extend("x-range" = duration::words(&REFRESH_INTERVAL)))]
     pub refresh_interval: RawDuration,
     /// Stop programs (backends with `command`) after this time without a call; their tools stay listed, and
-    /// the next call starts them again. A program loses what it keeps in memory. `0`: never.
+    /// the next call starts them again. A program loses what it keeps in memory. `0`: never. Programs that take
+    /// more than 10 seconds to start, or have `preconnect`, are stopped by an `idleTimeout` of their own only.
     #[schemars(extend("x-range" = duration::words(&IDLE_TIMEOUT)))]
     pub idle_timeout: RawDuration,
 }
@@ -95,7 +97,7 @@ impl Default for RawProxy {
             tool_timeout: "60s".into(),
             max_tool_timeout: "10m".into(),
             refresh_interval: "300s".into(),
-            idle_timeout: "0s".into(),
+            idle_timeout: "30m".into(),
         }
     }
 }

@@ -202,7 +202,8 @@ fn configuration(
         env: BTreeMap::new(),
         cwd: None,
         inherit_env: Vec::new(),
-        idle_timeout: None,
+        // The bridge is ready while its program is.
+        idle_timeout: Some(Duration::ZERO),
     };
     config.backends.push(Backend {
         name: name.into(),
