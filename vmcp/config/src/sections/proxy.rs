@@ -80,8 +80,8 @@ pub struct RawProxy {
     #[schemars(extend("x-range" = duration::words(&REFRESH_INTERVAL)))]
     pub refresh_interval: RawDuration,
     /// Stop programs (backends with `command`) after this time without a call; their tools stay listed, and
-    /// the next call starts them again. A program loses what it keeps in memory. `0`: never. Programs that take
-    /// more than 10 seconds to start, or have `preconnect`, are stopped by an `idleTimeout` of their own only.
+    /// the next call starts them again. A program loses what it keeps in memory. `0`: never. An `idleTimeout`
+    /// of the backend alone stops a program that takes more than 10 seconds to start, or has `preconnect`.
     #[schemars(extend("x-range" = duration::words(&IDLE_TIMEOUT)))]
     pub idle_timeout: RawDuration,
 }
