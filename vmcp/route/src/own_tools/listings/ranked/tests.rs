@@ -32,6 +32,17 @@ async fn recommend(engine: &Engine, mode: Option<&str>) -> Value {
 }
 
 #[tokio::test]
+async fn a_server_that_is_down_is_not_available() {
+    let server = Scripted::start(&[("page", "Reads a page.", json!({}))]).await;
+    let more = "optimizer: { tools: [recommend_tools, call_tool], embeddings: { provider: none } }\n\
+                proxy: { maxConnectionRetries: 0 }\n";
+    let servers = [("down", "http://127.0.0.1:1/mcp"), ("s", server.url.as_str())];
+    let engine = engine(&backends(&servers, more)).await;
+    let recommended = recommend(&engine, Some("hybrid")).await;
+    assert_eq!(recommended["available_servers"], json!(["s"]), "{recommended}");
+}
+
+#[tokio::test]
 async fn without_a_model_the_search_ranks() {
     let (_server, engine) = with_tools(30, None).await;
     let found = call(&engine, "optim.search_tools", json!({"query": "read a page"})).await.unwrap();
