@@ -58,10 +58,8 @@ pub fn state_dir(config: &Config) -> PathBuf {
 pub fn state_dir_of(file: &Path) -> PathBuf {
     let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-    let path = match (folder, path.file_name()) {
-        (Some(folder), Some(name)) => folder.join(name),
-        _ => path,
-    };
+    let resolved = folder.zip(path.file_name()).map(|(folder, name)| folder.join(name));
+    let path = resolved.unwrap_or(path);
     let mut name = digest(&path.to_string_lossy());
     name.truncate(DIGEST_LENGTH);
     cache_dir().join("state").join(name)
