@@ -127,7 +127,7 @@ async fn a_server_is_tried_without_a_configuration() {
     let broken = laptop.run(&["try", "--", "sh", "-c", "echo no such day >&2; exit 3"]).await;
     assert_eq!(broken.code, Some(4), "{}", broken.stdout);
     assert!(broken.stderr.contains("no such day"), "{}", broken.stderr);
-    // There is no configuration whose arguments a person could look up.
+    // A tried program stands in no file.
     let by_hand = broken.stderr.contains("by hand: `sh …`, with the same arguments");
     assert!(by_hand && !broken.stderr.contains("of the configuration"), "{}", broken.stderr);
     assert!(!laptop.path("vmcp.yaml").exists() && !laptop.path(".env").exists());
