@@ -117,8 +117,8 @@ impl Facts {
     }
 
     /// Returns the time without a call after which a program that took `start` to connect is stopped; `None`
-    /// for a remote server and for a program that is never stopped. The time of all programs spares one that
-    /// starts slowly, and one that is to be connected from the start of vmcp.
+    /// for a remote server and for a program that is never stopped. The time of all programs spares slow
+    /// starters, and backends with `preconnect`.
     pub(crate) fn idle_timeout(&self, start: Duration) -> Option<Duration> {
         let Transport::Stdio { idle_timeout, .. } = &self.spec.transport else { return None };
         let settings = self.settings.load();

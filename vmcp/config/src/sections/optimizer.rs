@@ -71,8 +71,8 @@ pub struct Optimizer {
     pub search: Search,
     /// Folder of the database; `None`: the user's cache folder.
     pub storage_dir: Option<PathBuf>,
-    /// Folder of what is of this configuration alone, such as metrics and learned uses. The reader of a file
-    /// without `storage.dir` sets it; `None`: the folder of the database.
+    /// Folder of the files that belong to this configuration alone, such as metrics and learned uses. The
+    /// reader of a file without `storage.dir` sets it; `None`: the folder of the database.
     pub state_dir: Option<PathBuf>,
     /// Embedding provider.
     pub embeddings: Embeddings,
