@@ -227,12 +227,13 @@ fn searching(last: &Value) -> ModelAnswer {
     }
 }
 
-/// Runs `codex exec` in a home; returns its events.
-async fn exec(program: &Path, laptop: &Laptop) -> String {
+/// Runs `codex exec` in a home, with its own files in `codex_home` of it if given; returns its events.
+async fn exec(program: &Path, laptop: &Laptop, codex_home: Option<&str>) -> String {
     let mut command = Command::new(program);
     command.args(["exec", "--skip-git-repo-check", "--json", "add two numbers"]).current_dir(laptop.path(""));
     command.env("HOME", laptop.path("")).env(MODEL_KEY, "x").env_remove("CODEX_HOME");
     command.env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME");
+    command.envs(codex_home.map(|folder| ("CODEX_HOME", laptop.path(folder))));
     let ran = command.stdin(Stdio::null()).kill_on_drop(true).output();
     let ran =
         tokio::time::timeout(vmcp_integration::WAIT_TIMEOUT, ran).await.expect("an end").expect("Codex");
@@ -260,7 +261,7 @@ async fn codex_finds_and_calls_through_vmcp_as_connect_has_set_it_up() {
     assert!(connected.stderr.contains("approval_mode = \"approve\""), "{}", connected.stderr);
 
     // Codex asks its user before a call that may change something; `codex exec` has none, and refuses.
-    let events = exec(&program, &laptop).await;
+    let events = exec(&program, &laptop, None).await;
     assert!(events.contains("requires approval"), "{events}");
     let first = &model.requests()[0];
     let seen = namespace(first);
@@ -279,10 +280,21 @@ async fn codex_finds_and_calls_through_vmcp_as_connect_has_set_it_up() {
     let approved = "\n[mcp_servers.vmcp.tools.optim_call_tool]\napproval_mode = \"approve\"\n";
     let file = std::fs::read_to_string(laptop.path(".codex/config.toml")).expect("the client's file");
     laptop.write(".codex/config.toml", &(file + approved));
-    let events = exec(&program, &laptop).await;
+    let events = exec(&program, &laptop, None).await;
     assert!(events.contains("the tool says ") && events.contains("42424"), "{events}");
     let requests = model.requests();
     let result = requests.last().expect("a request")["input"].to_string();
     assert!(result.contains("echo_add") && result.contains("42424"), "{result}");
+
+    // Another Codex, with its files elsewhere, is connected there.
+    std::fs::create_dir(laptop.path("elsewhere")).expect("a folder");
+    laptop.write("elsewhere/config.toml", &model.codex_config());
+    let mut connect = laptop.command(&["connect", "codex"]);
+    let connected = connect.env("CODEX_HOME", laptop.path("elsewhere")).output().await.expect("vmcp");
+    assert!(connected.status.success(), "{}", String::from_utf8_lossy(&connected.stderr));
+    let file = std::fs::read_to_string(laptop.path("elsewhere/config.toml")).expect("the client's file");
+    laptop.write("elsewhere/config.toml", &(file + approved));
+    let events = exec(&program, &laptop, Some("elsewhere")).await;
+    assert!(events.contains("the tool says ") && events.contains("42424"), "{events}");
     assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
 }
