@@ -116,6 +116,11 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
         ("proxy", "config.proxy"),
         ("server", "config.server"),
         ("optimizer", "optimizer"),
+        ("audit", "config.audit"),
+        ("code", "config.code"),
+        ("compositeTools", "config.compositeTools"),
+        ("profiles", "config.profiles"),
+        ("rateLimiting", "config.rateLimiting"),
     ] {
         let found = field.split('.').fold(spec, |schema, key| &schema["properties"][key]);
         compare(&model, &model["properties"][setting], found, setting);
@@ -161,6 +166,12 @@ fn compare(model: &Value, setting: &Value, field: &Value, path: &str) {
                 "{path} is no field; add it, or a reason to OTHERWISE"
             );
             compare(model, setting, &field["properties"][key], &path);
+        }
+    }
+    // Entries of lists and maps.
+    for entries in ["items", "additionalProperties"] {
+        if setting[entries].is_object() {
+            compare(model, &setting[entries], &field[entries], &format!("{path}.*"));
         }
     }
 }
