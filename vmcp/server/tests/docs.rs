@@ -106,6 +106,30 @@ fn every_error_is_in_the_reference() {
 }
 
 #[test]
+fn every_value_of_a_label_is_explained() {
+    let metrics = fs::read_to_string(root().join("vmcp/engine/src/metrics.rs")).unwrap();
+    let structs = metrics.split("\npub struct ").skip(1).filter_map(|part| part.split_once("\n}"));
+    let labels =
+        structs.filter(|(body, _)| body.split(' ').next().is_some_and(|name| name.ends_with("Labels")));
+    let comments = labels.flat_map(|(body, _)| body.lines()).filter(|line| line.trim().starts_with("///"));
+    let values = comments.flat_map(|line| line.split('`').skip(1).step_by(2));
+    let values: Vec<_> = values.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
+    // Fewer mean that the comments are not read any more.
+    assert!(values.len() > 60, "{values:?}");
+    let arms = [
+        source("vmcp/backend/src/request/call_error.rs", "pub fn category(", "    }"),
+        source("vmcp/backend/src/transport/link_error.rs", "fn connect_reason(", "    }"),
+    ];
+    let words = arms.iter().flatten().filter_map(|line| line.split_once("=> \"")?.1.split('"').next());
+    let words: Vec<_> = words.collect();
+    assert!(words.len() > 20, "{words:?}");
+    let pages = ["operator/operations.md", "user/policy.md", "user/webhooks.md"].map(page).concat();
+    let missing: Vec<_> =
+        values.into_iter().chain(words).filter(|word| !pages.contains(&format!("`{word}`"))).collect();
+    assert!(missing.is_empty(), "docs/operator/operations.md does not explain {missing:?}");
+}
+
+#[test]
 fn every_event_is_explained() {
     let page = page("operator/events.md");
     for area in EventArea::ALL {
