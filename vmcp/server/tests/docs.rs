@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -143,6 +144,41 @@ fn every_event_is_explained() {
     for event in types {
         assert!(page.contains(&format!("`{event}`")), "docs/operator/events.md does not explain {event}");
     }
+}
+
+#[test]
+fn every_audited_action_is_explained() {
+    const AREAS: [&str; 5] = ["admin", "configuration", "console", "oauth", "session"];
+    let crates = ["access", "edge", "engine", "route", "server"];
+    let mut folders = crates.map(|name| root().join("vmcp").join(name).join("src")).to_vec();
+    let mut actions = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let is_test = path.file_stem().is_some_and(|name| name == "tests");
+            if path.is_dir() && !is_test {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
+                let text = fs::read_to_string(&path).unwrap();
+                let product = text.split("#[cfg(test)]").next().unwrap();
+                actions.extend(AREAS.iter().flat_map(|area| actions_of(product, area)));
+            }
+        }
+    }
+    // Fewer mean that the sources are not read any more.
+    assert!(actions.len() > 10, "{actions:?}");
+    let page = page("operator/audit.md");
+    let missing: Vec<_> = actions.iter().filter(|action| !page.contains(&format!("`{action}`"))).collect();
+    assert!(missing.is_empty(), "docs/operator/audit.md does not explain {missing:?}");
+}
+
+/// Returns the string literals `AREA.word` of a source.
+fn actions_of(source: &str, area: &str) -> Vec<String> {
+    let begins = source.match_indices(&format!("\"{area}.")).map(|(at, _)| at + 1).collect::<Vec<_>>();
+    let literals = begins.into_iter().filter_map(|at| source.get(at..)?.split('"').next());
+    let is_word = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let actions = literals.filter(|literal| literal.split_once('.').is_some_and(|(_, word)| is_word(word)));
+    actions.map(str::to_owned).collect()
 }
 
 /// Returns the string literals of a text that end with `end`, a quotation mark included.
