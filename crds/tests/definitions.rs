@@ -7,7 +7,7 @@
     reason = "helpers of tests fail like tests"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -116,6 +116,11 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
         ("proxy", "config.proxy"),
         ("server", "config.server"),
         ("optimizer", "optimizer"),
+        ("audit", "config.audit"),
+        ("code", "config.code"),
+        ("compositeTools", "config.compositeTools"),
+        ("profiles", "config.profiles"),
+        ("rateLimiting", "config.rateLimiting"),
     ] {
         let found = field.split('.').fold(spec, |schema, key| &schema["properties"][key]);
         compare(&model, &model["properties"][setting], found, setting);
@@ -161,6 +166,12 @@ fn compare(model: &Value, setting: &Value, field: &Value, path: &str) {
                 "{path} is no field; add it, or a reason to OTHERWISE"
             );
             compare(model, setting, &field["properties"][key], &path);
+        }
+    }
+    // Entries of lists and maps.
+    for entries in ["items", "additionalProperties"] {
+        if setting[entries].is_object() {
+            compare(model, &setting[entries], &field[entries], &format!("{path}.*"));
         }
     }
 }
@@ -352,4 +363,84 @@ fn what_slips_past_an_older_schema_is_found_by_the_operator() {
         found_by_operator += 1;
     }
     assert!(found_by_operator >= 27, "only {found_by_operator} entries fit the type and were examined");
+}
+
+/// Returns the YAML blocks of README, SECURITY and the pages in `docs/`, each with its page and line.
+fn yaml_blocks() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut pages = vec![root.join("README.md"), root.join("SECURITY.md")];
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    let mut blocks = Vec::new();
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        let mut lines = text.lines().enumerate();
+        while let Some((number, line)) = lines.next() {
+            let fence = line.trim_start();
+            if !fence.starts_with("```yaml") {
+                continue;
+            }
+            // A block in a list is indented as its fence is.
+            let indent = line.len() - fence.len();
+            let block = lines.by_ref().map(|(_, line)| line).take_while(|line| line.trim() != "```");
+            let block: Vec<_> = block.map(|line| line.get(indent..).unwrap_or_default()).collect();
+            blocks.push((format!("{}:{}", page.display(), number + 1), block.join("\n")));
+        }
+    }
+    blocks
+}
+
+#[test]
+fn the_yaml_of_the_pages_has_keys_and_values_that_exist() {
+    let file = vmcp_config::json_schema();
+    let fits = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).build(&file).unwrap();
+    let kinds = definitions::all().into_iter().map(|definition| definition.spec.names.kind);
+    let schemas: BTreeMap<String, Value> = kinds.map(|kind| (kind.clone(), schema(&kind))).collect();
+    let unknown = |schema: &Value, document: &Value| {
+        let mut found = Vec::new();
+        unknown_fields(&schema["properties"]["spec"], &document["spec"], "spec", &mut found);
+        found
+    };
+    let (mut files, mut resources, mut parts) = (0, 0, 0);
+    for (place, block) in yaml_blocks() {
+        let documents: Result<Vec<Value>, _> = serde_saphyr::from_multiple(&block);
+        for document in documents.unwrap_or_else(|error| panic!("{place}: {error}")) {
+            let Some(keys) = document.as_object() else { continue };
+            let kind = document["kind"].as_str();
+            let found: Vec<String> = match kind.map(|kind| schemas.get(kind)) {
+                Some(Some(_)) if keys.contains_key("apiVersion") => {
+                    resources += 1;
+                    complaints(&document)
+                }
+                Some(Some(schema)) => {
+                    parts += 1;
+                    unknown(schema, &document)
+                }
+                None if keys.keys().all(|key| file["properties"].get(key).is_some()) => {
+                    files += 1;
+                    let errors = fits.iter_errors(&document);
+                    errors.map(|error| format!("{}: {error}", error.instance_path())).collect()
+                }
+                // A part of a resource whose kind the text names.
+                None if keys.contains_key("spec") => {
+                    parts += 1;
+                    let of_kinds = schemas.values().map(|schema| unknown(schema, &document));
+                    of_kinds.min_by_key(Vec::len).unwrap_or_default()
+                }
+                _ => continue,
+            };
+            assert!(found.is_empty(), "{place}: {found:?}");
+        }
+    }
+    let seen = (files, resources, parts);
+    assert!(files > 50 && resources > 5 && parts > 20, "not all blocks were read: {seen:?}");
 }

@@ -45,7 +45,7 @@ impl fmt::Display for Finding {
 pub type Check = fn(&Repository) -> Vec<Finding>;
 
 /// Every check, with the name of the rule.
-pub const CHECKS: [(&str, Check); 11] = [
+pub const CHECKS: [(&str, Check); 13] = [
     ("comments", signs::comments),
     ("requirement codes", signs::codes),
     ("spelling", spelling::american),
@@ -55,6 +55,8 @@ pub const CHECKS: [(&str, Check); 11] = [
     ("ARCHITECTURE", pages::is_of_the_tree),
     ("figures", pages::name_their_source),
     ("layout", layout::folders),
+    ("top level", layout::top_level),
+    ("libraries", layout::libraries),
     ("silent skips", silent_skips::none),
     ("security", security::findings_have_tests),
 ];

@@ -112,7 +112,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Returns the label for metrics.
+    /// Returns the name of the scope in the keys of the counters.
     pub fn label(self) -> &'static str {
         match self {
             Self::Server => "server",

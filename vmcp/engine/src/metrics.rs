@@ -169,7 +169,8 @@ pub struct RefusalLabels {
 /// Labels of a limit on state that this process keeps for clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct LimitLabels {
-    /// `connections`, `sessions`, `subscriptions`, `questions` or `parked_calls`.
+    /// `connections`, `sessions`, `subscriptions`, `questions`, `parked_calls`, `call_streams` or
+    /// `call_stream_bytes`.
     pub limit: &'static str,
 }
 

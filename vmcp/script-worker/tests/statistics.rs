@@ -57,6 +57,7 @@ async fn results_are_those_of_cpython_to_the_last_bit() {
     let calls: String = cases.iter().map(guarded).collect();
     let finished = run(format!("import json, statistics\nresults = []\n{calls}results")).await;
     let results: Vec<(String, Value)> = serde_json::from_value(finished.end.unwrap()).unwrap();
+    assert_eq!(results.len(), cases.len(), "each call has one result");
     for ((call, kind, expected), result) in cases.into_iter().zip(results) {
         assert_eq!(result, (kind, expected), "{call}");
     }

@@ -46,6 +46,7 @@ fn ratio_one_is_cosine_order() {
     let cosines: Vec<f32> = ranking.hits.iter().filter_map(|hit| hit.explanation?.cosine).collect();
     let order: Vec<usize> = ranking.hits.iter().map(|hit| hit.document).collect();
     assert_eq!(order, [3, 4, 2, 1, 0]);
+    assert_eq!(cosines.len(), order.len(), "each hit explains its cosine");
     for (cosine, expected) in cosines.iter().zip([0.9983, 0.5256, 0.1103, 0.0127, 0.0058]) {
         assert!((cosine - expected).abs() < 5e-5, "{cosines:?}");
     }

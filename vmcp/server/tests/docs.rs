@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,6 +107,30 @@ fn every_error_is_in_the_reference() {
 }
 
 #[test]
+fn every_value_of_a_label_is_explained() {
+    let metrics = fs::read_to_string(root().join("vmcp/engine/src/metrics.rs")).unwrap();
+    let structs = metrics.split("\npub struct ").skip(1).filter_map(|part| part.split_once("\n}"));
+    let labels =
+        structs.filter(|(body, _)| body.split(' ').next().is_some_and(|name| name.ends_with("Labels")));
+    let comments = labels.flat_map(|(body, _)| body.lines()).filter(|line| line.trim().starts_with("///"));
+    let values = comments.flat_map(|line| line.split('`').skip(1).step_by(2));
+    let values: Vec<_> = values.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
+    // Fewer mean that the comments are not read any more.
+    assert!(values.len() > 60, "{values:?}");
+    let arms = [
+        source("vmcp/backend/src/request/call_error.rs", "pub fn category(", "    }"),
+        source("vmcp/backend/src/transport/link_error.rs", "fn connect_reason(", "    }"),
+    ];
+    let words = arms.iter().flatten().filter_map(|line| line.split_once("=> \"")?.1.split('"').next());
+    let words: Vec<_> = words.collect();
+    assert!(words.len() > 20, "{words:?}");
+    let pages = ["operator/operations.md", "user/policy.md", "user/webhooks.md"].map(page).concat();
+    let missing: Vec<_> =
+        values.into_iter().chain(words).filter(|word| !pages.contains(&format!("`{word}`"))).collect();
+    assert!(missing.is_empty(), "docs/operator/operations.md does not explain {missing:?}");
+}
+
+#[test]
 fn every_event_is_explained() {
     let page = page("operator/events.md");
     for area in EventArea::ALL {
@@ -119,6 +144,41 @@ fn every_event_is_explained() {
     for event in types {
         assert!(page.contains(&format!("`{event}`")), "docs/operator/events.md does not explain {event}");
     }
+}
+
+#[test]
+fn every_audited_action_is_explained() {
+    const AREAS: [&str; 5] = ["admin", "configuration", "console", "oauth", "session"];
+    let crates = ["access", "edge", "engine", "route", "server"];
+    let mut folders = crates.map(|name| root().join("vmcp").join(name).join("src")).to_vec();
+    let mut actions = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let is_test = path.file_stem().is_some_and(|name| name == "tests");
+            if path.is_dir() && !is_test {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
+                let text = fs::read_to_string(&path).unwrap();
+                let product = text.split("#[cfg(test)]").next().unwrap();
+                actions.extend(AREAS.iter().flat_map(|area| actions_of(product, area)));
+            }
+        }
+    }
+    // Fewer mean that the sources are not read any more.
+    assert!(actions.len() > 10, "{actions:?}");
+    let page = page("operator/audit.md");
+    let missing: Vec<_> = actions.iter().filter(|action| !page.contains(&format!("`{action}`"))).collect();
+    assert!(missing.is_empty(), "docs/operator/audit.md does not explain {missing:?}");
+}
+
+/// Returns the string literals `AREA.word` of a source.
+fn actions_of(source: &str, area: &str) -> Vec<String> {
+    let begins = source.match_indices(&format!("\"{area}.")).map(|(at, _)| at + 1).collect::<Vec<_>>();
+    let literals = begins.into_iter().filter_map(|at| source.get(at..)?.split('"').next());
+    let is_word = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let actions = literals.filter(|literal| literal.split_once('.').is_some_and(|(_, word)| is_word(word)));
+    actions.map(str::to_owned).collect()
 }
 
 /// Returns the string literals of a text that end with `end`, a quotation mark included.

@@ -196,6 +196,9 @@ fn pods_are_locked_down() {
     assert_eq!(pod["volumes"][2], json!({"name": "cache", "emptyDir": {"sizeLimit": "1Gi"}}));
     assert_eq!(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
     assert_eq!(pod["terminationGracePeriodSeconds"], 45, "the drain, and what comes before and after it");
+    let sized = one("{optimizer: {enabled: true, storage: {type: sqlite, sizeLimit: 3Gi}}}", "Deployment/x");
+    let cache = &sized["spec"]["template"]["spec"]["volumes"][2];
+    assert_eq!(*cache, json!({"name": "cache", "emptyDir": {"sizeLimit": "3Gi"}}));
 }
 
 #[test]

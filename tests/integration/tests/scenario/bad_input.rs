@@ -60,8 +60,9 @@ async fn a_backend_with_every_kind_of_bad_definition_still_serves_its_good_one()
             assert!(is_legal, "{name:?} cannot be listed");
         }
         let found = client.find_tool(json!({"tool_description": "harmless text", "limit": 50})).await;
-        let descriptions = found.structured()["tools"].as_array().expect("tools").iter();
-        for description in descriptions.filter_map(|tool| tool["description"].as_str()) {
+        let tools = found.structured()["tools"].as_array().expect("tools");
+        assert!(!tools.is_empty(), "{}", found.text);
+        for description in tools.iter().filter_map(|tool| tool["description"].as_str()) {
             let bad = |c: char| {
                 c.is_control()
                     || ('\u{200b}'..='\u{200f}').contains(&c)

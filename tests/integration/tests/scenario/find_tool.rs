@@ -118,6 +118,30 @@ async fn names_and_exposure_follow_the_client_and_the_configuration() {
 }
 
 #[tokio::test]
+async fn the_style_of_own_names_can_be_set_for_every_client() {
+    let jira = Fixture::http("jira", "jira").start().await;
+    for (style, own) in [("underscore", "optim_find_tool"), ("dotted", "optim.find_tool")] {
+        let settings = json!({"optimizer": {"exposure": "All", "toolNameStyle": style}});
+        let vmcp = Vmcp::new().backend(&jira).config(settings).start().await;
+        vmcp.with_tool("jira_create_note").await;
+        for name in ["claude-ai", "mcp-inspector"] {
+            let client = vmcp.modern().named(name);
+            let listed = client.tools().await;
+            assert!(
+                listed.contains_key(own) && listed.contains_key("jira_create_note"),
+                "{name}: {listed:?}"
+            );
+            let is_plain = |tool: &String| {
+                tool.len() <= 64 && tool.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+            };
+            assert_eq!(listed.keys().all(is_plain), style == "underscore", "{name}: {listed:?}");
+            let found = client.call_tool(own, json!({"tool_description": "sprints of an issue"})).await;
+            assert!(!found.is_tool_error(), "{name}: {}", found.text);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_backends_own_find_tool_never_shadows_ours() {
     let nasty = Fixture::http("nasty", "nasty").start().await;
     let vmcp = Vmcp::new()

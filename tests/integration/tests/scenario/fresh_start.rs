@@ -37,7 +37,8 @@ async fn first_calls_and_searches_wait_for_a_program_that_is_starting() {
     let command = format!("sleep 0.7; exec {}", slow.command().join(" "));
     let start = async || {
         let entry = json!({"name": "slow", "command": ["sh", "-c", command]});
-        Vmcp::new().backend_entry(entry).start().await
+        let wait = json!({"proxy": {"firstListWait": format!("{}s", FIRST_LIST_WAIT.as_secs())}});
+        Vmcp::new().config(wait).backend_entry(entry).start().await
     };
     let vmcp = start().await;
     let (direct, called, found) = futures::join!(
@@ -50,7 +51,7 @@ async fn first_calls_and_searches_wait_for_a_program_that_is_starting() {
     assert!(found.text.contains("slow_echo"), "{}", found.text);
     let begun = Instant::now();
     let unknown = vmcp.modern().call_tool("unknown_tool", json!({})).await;
-    assert!(unknown.is_failure() && begun.elapsed() < Duration::from_secs(1), "all have started");
+    assert!(unknown.is_failure() && begun.elapsed() < FIRST_LIST_WAIT / 3, "all have started");
 }
 
 /// Time after which a restarted server checks saved definitions by itself.

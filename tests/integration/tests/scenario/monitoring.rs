@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use vmcp_integration::{Fixture, Prometheus, PrometheusPrograms, Vmcp, eventually, http_client, skipped};
+use vmcp_integration::{
+    Fixture, Prometheus, PrometheusPrograms, Vmcp, WAIT_TIMEOUT, eventually, http_client, skipped,
+};
 
 /// Families of parts that the server of this test does without.
 const ABSENT: [&str; 9] = [
@@ -77,18 +79,22 @@ async fn prometheus_answers_every_question_of_the_dashboards() {
     work(&vmcp, &echo, "again").await;
     prometheus.scrapes(3).await;
     let mut without_answer = BTreeSet::new();
+    // For all queries together, so that a family that is missing for good costs the time once.
+    let patience = Instant::now() + WAIT_TIMEOUT;
     for query in ["vmcp.json", "vmcp-tools.json", "vmcp-security.json"].into_iter().flat_map(queries) {
         let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         if words.into_iter().any(|word| ABSENT.iter().any(|absent| word.starts_with(absent))) {
             continue;
         }
-        // The last family of a burst may arrive with the next scrape.
-        let answered = async || !prometheus.query(&query).await.unwrap_or_default().is_empty();
-        if !answered().await {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            if !answered().await {
-                without_answer.insert(query);
+        // The last family of a burst may arrive with a later scrape.
+        let answered = async {
+            while prometheus.query(&query).await.unwrap_or_default().is_empty() {
+                tokio::time::sleep(Duration::from_millis(500)).await;
             }
+        };
+        let left = patience.saturating_duration_since(Instant::now()).max(Duration::from_secs(5));
+        if tokio::time::timeout(left, answered).await.is_err() {
+            without_answer.insert(query);
         }
     }
     assert_eq!(without_answer, BTreeSet::new());

@@ -116,11 +116,17 @@ async fn updates_name_only_resources_that_the_subscriber_may_read() {
 
 #[tokio::test]
 async fn a_list_has_changed_for_those_who_see_the_change() {
-    let (backend, _vmcp, client, mut messages) = partly_permitted().await;
+    let (backend, vmcp, client, mut messages) = partly_permitted().await;
     let uri = "fixture://old/greeting";
     client.request("resources/subscribe", json!({"uri": uri})).await.result();
     add(&backend, "unseen").await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    eventually("the hidden tool in the catalog", async || {
+        let all = vmcp.admin_json("admin/tools").await;
+        all["tools"].as_array()?.iter().any(|tool| tool["name"] == "old_unseen").then_some(())
+    })
+    .await;
+    // Time for a message that must not come.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     update(&backend, uri).await;
     let heard = messages.next().await.expect("an update");
     assert_eq!(heard["method"], "notifications/resources/updated", "nothing is told of the hidden tool");

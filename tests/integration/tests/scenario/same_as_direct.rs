@@ -273,6 +273,7 @@ async fn compare(sdk: Sdk, transports: &[&str], revisions: &[&str]) {
                 continue;
             }
             let through = Story::live(&vmcp.url, revision).await;
+            assert_eq!(through.answers.len(), direct.answers.len(), "over {transport} in {revision}");
             for (seen, expected) in through.answers.iter().zip(&direct.answers) {
                 assert_eq!(seen, expected, "over {transport} in {revision}");
             }

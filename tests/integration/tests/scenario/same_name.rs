@@ -95,6 +95,7 @@ async fn compare(sdk: Sdk) {
             let url = &together.1.url;
             let both = futures::join!(ANN.use_server(url), BOB.use_server(url));
             for (person, told, expected) in [(ANN, both.0, &ann), (BOB, both.1, &bob)] {
+                assert_eq!(told.len(), expected.len(), "{person:?} over {transport} in round {round}");
                 for (told, expected) in told.iter().zip(expected) {
                     assert_eq!(told, expected, "{person:?} over {transport} in round {round}");
                 }

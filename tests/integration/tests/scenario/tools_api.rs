@@ -1,5 +1,6 @@
 //! `GET /tools`: tools by topic over plain HTTP.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use reqwest::Method;
@@ -64,6 +65,7 @@ async fn tools_are_chosen_by_contexts_categories_and_messages() {
         assert_eq!(status, 200, "{query}: {answer}");
         answer
     };
+    let mut ids = BTreeSet::new();
     for (context, count, reduction) in [
         ("jira", 8, 11),
         ("notes", 1, 89),
@@ -80,8 +82,12 @@ async fn tools_are_chosen_by_contexts_categories_and_messages() {
         assert_eq!(names(&answer).len(), count, "{context}: {answer}");
         assert_eq!((&metadata["originalCount"], &metadata["returnedCount"]), (&json!(9), &json!(count)));
         assert_eq!((&metadata["reductionPercent"], &metadata["filtered"]), (&json!(reduction), &json!(true)));
-        assert!(metadata["timestamp"].is_string() && metadata["requestId"].is_string(), "{metadata}");
+        assert!(moment(&metadata["timestamp"]) <= SystemTime::now(), "{metadata}");
+        let id = metadata["requestId"].as_str().expect("an id");
+        assert_eq!(id.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "a UUID: {id}");
+        ids.insert(id.to_owned());
     }
+    assert_eq!(ids.len(), 9, "each request has an id of its own");
     let agile = tools("context=agile").await;
     let sprint = &agile["tools"][0];
     assert_eq!(sprint["name"], "jira_get_jira_issue_sprints");
@@ -106,6 +112,7 @@ async fn tools_are_chosen_by_contexts_categories_and_messages() {
             "{nothing}"
         );
         assert_eq!((&metadata["filtered"], &metadata["reductionPercent"]), (&json!(true), &json!(100)));
+        assert_eq!((&metadata["originalCount"], &metadata["returnedCount"]), (&json!(9), &json!(0)));
     }
     for unknown in ["", "message=hello+there"] {
         let answer = tools(unknown).await;
@@ -115,7 +122,11 @@ async fn tools_are_chosen_by_contexts_categories_and_messages() {
             (&metadata["filtered"], &metadata["originalCount"], &metadata["reductionPercent"]),
             (&json!(false), &json!(0), &json!(0))
         );
+        assert_eq!(metadata["returnedCount"], 0);
     }
+    let undetected = tools("").await;
+    let exactly = "filtered originalCount reason reductionPercent requestId returnedCount timestamp";
+    assert_eq!(keys(&undetected["metadata"]).join(" "), exactly);
     let message = "message=I+need+to+check+PROJ-123+ticket+comments";
     let answer = tools(message).await;
     assert_eq!(answer["metadata"]["detectedContexts"], json!(["jira", "communication"]), "{answer}");

@@ -47,8 +47,10 @@ async fn assert_equals(reference: &str, embedder: &LocalEmbedder) {
     let references: Vec<Reference> = serde_json::from_str(reference).unwrap();
     let texts: Vec<String> = references.iter().map(|reference| reference.text.clone()).collect();
     let vectors = embedder.embed(&texts).await.unwrap();
+    assert!(!references.is_empty() && vectors.len() == references.len(), "{} vectors", vectors.len());
     for (vector, Reference { text, head, sum }) in vectors.iter().zip(&references) {
         assert_eq!(vector.len(), 384);
+        assert!(!head.is_empty(), "{text}");
         assert!((cosine(vector, vector) - 1.0).abs() < 1e-5);
         for (got, expected) in vector.iter().zip(head) {
             assert!((got - expected).abs() < 2e-6, "{text}: {got} instead of {expected}");

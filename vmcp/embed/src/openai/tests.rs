@@ -22,6 +22,7 @@ async fn vectors_are_put_in_order_of_their_index() {
 
     let texts = texts(10);
     let vectors = openai.embed(&texts).await.unwrap();
+    assert_eq!(vectors.len(), texts.len());
     for (text, vector) in texts.iter().zip(vectors) {
         let raw = fake_vector("fake/model", text, 128);
         let cosine: f32 = raw.iter().zip(&vector).map(|(a, b)| a * b).sum();

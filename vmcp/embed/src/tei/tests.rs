@@ -21,6 +21,7 @@ async fn seventy_texts_travel_as_32_32_and_6_and_come_back_in_order() {
     let mut batches = service.batches();
     batches.sort_unstable();
     assert_eq!(batches, [6, 32, 32]);
+    assert_eq!(vectors.len(), texts.len());
     for (text, vector) in texts.iter().zip(&vectors) {
         let alone = tei.embed(std::slice::from_ref(text)).await.unwrap();
         assert_eq!(alone, std::slice::from_ref(vector));

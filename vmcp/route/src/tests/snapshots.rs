@@ -126,7 +126,8 @@ async fn a_hung_and_a_dead_backend_delay_nobody() {
     let options = Options { storage: Storage::Memory, ..Options::default() };
     let engine = Engine::start(config(&yaml), options).await.unwrap();
     eventually("the quick backend is listed", || listed(&engine).len() == 4).await;
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    // Half of the time that a connection may take.
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     call(&engine, "quick_alpha", json!({})).await.unwrap();
     let states: Vec<_> = engine.backend_status().into_iter().map(|status| status.name).collect();
     assert_eq!(states, ["dead", "hung", "quick"]);
@@ -435,12 +436,21 @@ async fn the_first_lists_wait_for_backends_that_start_and_for_no_hung_one() {
     engine.wait_for_first_listings().await;
     assert!(!engine.wait_for_first_listings().await);
 
-    let engine = start(&backends(&[("hung", &url), ("s", &server.url)], KEYWORDS)).await;
+    let with_wait = |seconds: u64| {
+        let wait = format!("proxy: {{ firstListWait: {seconds}s }}\n{KEYWORDS}");
+        backends(&[("hung", &url), ("s", &server.url)], &wait)
+    };
+    // Long enough that a busy machine does not blur the two limits.
+    let engine = start(&with_wait(30)).await;
     let begun = Instant::now();
     assert!(engine.wait_for_first_listings().await);
     assert!(listed(&engine).contains(&"s_alpha".to_owned()));
+    assert!(engine.wait_for_backend_of("s_alpha").await);
     let waited = begun.elapsed();
-    assert!(waited < Duration::from_secs(1), "{waited:?}: one that hangs is not waited for like the others");
-    assert!(engine.wait_for_backend_of("s_alpha").await && begun.elapsed() < Duration::from_secs(1));
-    assert!(engine.wait_for_backend_of("hung_tool").await && begun.elapsed() >= Duration::from_millis(1900));
+    assert!(waited < Duration::from_secs(15), "{waited:?}: one that hangs is not waited for like the others");
+
+    let begun = Instant::now();
+    let engine = start(&with_wait(2)).await;
+    assert!(engine.wait_for_backend_of("hung_tool").await);
+    assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
 }

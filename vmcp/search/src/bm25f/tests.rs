@@ -46,6 +46,7 @@ fn fields_weigh_name_server_description_parameter_name_parameter_description() {
     let idf = (1.0_f32 + 0.5 / 5.5).ln();
     let expected = [0.25, 0.5, 1.0, 1.0, 3.0].map(|weight: f32| idf * weight / (1.2 + weight));
     let scores = scores(&documents, "needle", None);
+    assert_eq!(scores.len(), expected.len());
     assert!(scores.iter().zip(expected).all(|(left, right)| close(*left, right)), "{scores:?} {expected:?}");
 }
 

@@ -70,11 +70,11 @@ impl ContextualLists<'_> {
         // A use of a tool in the whole list teaches less than a use of a chosen tool.
         contexts.with(key, principal, |context| context.listed = keys);
         if let Some(documents) = choice.documents {
-            return Some(view.chosen_list(style, &snapshot.config, &documents));
+            return Some(view.chosen_list(style, &snapshot.config, Some(&documents)));
         }
         // The zero behind keeps a negative zero from being told as `-0.00`.
         tracing::debug!("cold start confidence={:.2}", choice.confidence.max(0.0) + 0.0);
-        let all = || view.chosen_list(style, &snapshot.config, &view.documents());
+        let all = || view.chosen_list(style, &snapshot.config, None);
         (optimizer.contextual.no_context == NoContext::None).then(all)
     }
 }

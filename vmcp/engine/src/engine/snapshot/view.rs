@@ -27,6 +27,9 @@ use crate::optim::own_resources::{self, OwnResource};
 /// copy at once; any other is behind by no more than this.
 const LIST_TTL_MS: u64 = 1000;
 
+/// Key in `_meta` of the rank of a tool, from 1, in the list of a client that has set a context.
+const RANK_KEY: &str = "vmcp/rank";
+
 /// Digests of the lists of one view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListDigests {
@@ -65,10 +68,10 @@ pub struct View {
 }
 
 /// Returns the entry of a tool; a composite one is spelled as the client can take it.
-fn entry_of(tool: &CatalogTool, style: NameStyle) -> ListEntry {
+fn entry_of(tool: &CatalogTool, raw: Arc<RawValue>, style: NameStyle) -> ListEntry {
     if &*tool.backend == COMPOSITE && style == NameStyle::Underscore {
         let name = format!("{COMPOSITE}_{}", tool.own_name);
-        let renamed = Object::parse(&tool.raw).ok().and_then(|definition| {
+        let renamed = Object::parse(&raw).ok().and_then(|definition| {
             let mut edit = definition.edit();
             edit.set("name", vmcp_json::text::quoted(&name));
             RawValue::from_string(edit.finish().into_cow().into_owned()).ok()
@@ -77,7 +80,18 @@ fn entry_of(tool: &CatalogTool, style: NameStyle) -> ListEntry {
             return ListEntry::tool(&name, renamed.into());
         }
     }
-    ListEntry::tool(&tool.name, Arc::clone(&tool.raw))
+    ListEntry::tool(&tool.name, raw)
+}
+
+/// Returns a definition with the tool's rank in its `_meta`. The list itself is sorted by name.
+fn with_rank(raw: &RawValue, rank: usize) -> Option<Arc<RawValue>> {
+    let definition = Object::parse(raw).ok()?;
+    let meta = definition.text("_meta").and_then(|meta| Object::parse_valid(meta).ok()).unwrap_or_default();
+    let mut inner = meta.edit();
+    inner.set(RANK_KEY, rank.to_string());
+    let mut edit = definition.edit();
+    edit.set("_meta", inner.finish().into_cow().into_owned());
+    edit.finish().into_raw().ok().map(Arc::from)
 }
 
 impl View {
@@ -115,7 +129,7 @@ impl View {
         let tools = |own: &[Definition], style| {
             let own = own.iter().map(|own| ListEntry::new(&own.name, own.raw.clone().into()));
             let backends = usable().filter(|tool| shows(tool));
-            own.chain(backends.map(|tool| entry_of(tool, style))).collect()
+            own.chain(backends.map(|tool| entry_of(tool, Arc::clone(&tool.raw), style))).collect()
         };
         let entry = |key: &str, raw: &RawValue| ListEntry::new(key, raw.to_owned().into());
         let prompts = chosen(&catalog.prompts, &permissions.prompts);
@@ -193,21 +207,29 @@ impl View {
         }
     }
 
-    /// Makes a list of tools for one client: vmcp's own, the pinned ones, and those of these documents.
+    /// Makes a list of tools for one client: vmcp's own, the pinned ones, and those of these documents with
+    /// their ranks; without documents, all tools of this view.
     pub(in crate::engine) fn chosen_list(
         &self,
         style: NameStyle,
         config: &Config,
-        documents: &[usize],
+        best_first: Option<&[usize]>,
     ) -> PagedList {
         let own = own_definitions(style, config, &self.permissions, true);
         let own = own.into_iter().map(|own| ListEntry::new(&own.name, own.raw.into()));
         let pinned = self.tools().filter(|tool| config.optimizer.pinned_tools.contains(&tool.name));
-        let mut tools: Vec<_> = documents.iter().filter_map(|at| self.document(*at)).chain(pinned).collect();
+        let best = best_first.unwrap_or_default().iter().filter_map(|at| self.document(*at));
+        let ranks: HashMap<&str, usize> =
+            best.clone().zip(1..).map(|(tool, rank)| (tool.name.as_str(), rank)).collect();
+        let all = best_first.is_none().then(|| self.tools()).into_iter().flatten();
+        let mut tools: Vec<_> = best.chain(all).chain(pinned).collect();
         tools.retain(|tool| tool.in_lists);
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         tools.dedup_by(|one, other| one.name == other.name);
-        let tools = tools.into_iter().map(|tool| entry_of(tool, style));
+        let tools = tools.into_iter().map(|tool| {
+            let ranked = ranks.get(tool.name.as_str()).and_then(|rank| with_rank(&tool.raw, *rank));
+            entry_of(tool, ranked.unwrap_or_else(|| Arc::clone(&tool.raw)), style)
+        });
         let hints = Hints { ttl_ms: LIST_TTL_MS, scope: Scope::Private };
         PagedList::new(pages::List::Tools, own.chain(tools).collect(), hints)
     }
@@ -335,4 +357,21 @@ fn own_definitions(
         Some(OwnName::Unknown) | None => false,
     };
     own.into_iter().filter(permitted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_is_added_to_the_meta_that_a_definition_has() {
+        for (definition, expected) in [
+            (r#"{"name":"a"}"#, r#"{"name":"a","_meta":{"vmcp/rank":3}}"#),
+            (r#"{"_meta":{"ui":{}},"name":"a"}"#, r#"{"_meta":{"ui":{},"vmcp/rank":3},"name":"a"}"#),
+            (r#"{"name":"a","_meta":{"vmcp/rank":9}}"#, r#"{"name":"a","_meta":{"vmcp/rank":3}}"#),
+        ] {
+            let raw: &RawValue = serde_json::from_str(definition).unwrap();
+            assert_eq!(with_rank(raw, 3).unwrap().get(), expected);
+        }
+    }
 }

@@ -294,7 +294,8 @@ async fn policies_change_without_a_restart() {
     let Setup { engine, backends: servers, .. } = restricted().await;
     let mut generations = engine.generations();
     generations.borrow_and_update();
-    assert!(listed(&engine, "mallory", List::Tools).iter().all(|name| name.starts_with("optim")));
+    let own = listed(&engine, "mallory", List::Tools);
+    assert!(!own.is_empty() && own.iter().all(|name| name.starts_with("optim")), "{own:?}");
     let opened = format!(
         "{KEYWORDS}incomingAuth: {{ authz: {{ policies: ['permit(principal, action, resource);'] }} }}\n"
     );

@@ -136,6 +136,7 @@ mod tests {
         let sum: usize = entries.iter().map(|entry| entry.raw.get().len()).sum();
         assert_eq!((shown.bytes, shown.tokens), (sum as u64, snapshot.whole_view().optimizer_tokens));
         let plain = list(&snapshot, &principal, String::new(), "legacy".to_owned());
+        assert_eq!(plain.total, shown.total, "the same tools under other names");
         assert!(plain.tools.iter().all(|tool| tool.name.starts_with("optim_")), "{:?}", plain.tools);
     }
 }

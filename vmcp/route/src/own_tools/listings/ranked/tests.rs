@@ -257,18 +257,19 @@ fn a_lead_of_fifteen_hundredths_needs_no_second_opinion() {
 
 #[tokio::test]
 async fn an_agent_is_recommended_tools_of_its_profile_only() {
-    let server =
-        Scripted::start(&[("read", "Reads a page.", json!({})), ("view", "Reads a page.", json!({}))]).await;
-    let more = "profiles: { frontend: { tools: ['*_view'] } }\n\
+    let pages = [("read", "Reads a page.", json!({})), ("view", "Reads a page.", json!({}))];
+    let (one, other) = (Scripted::start(&pages).await, Scripted::start(&pages).await);
+    let more = "profiles: { frontend: { servers: [b], tools: ['*_view'] } }\n\
                 optimizer: { tools: [recommend_tools], embeddings: { provider: none } }\n";
-    let engine = engine(&backends(&[("s", &server.url)], more)).await;
+    let engine = engine(&backends(&[("a", &one.url), ("b", &other.url)], more)).await;
     let recommend = async |agent: &str| {
         let arguments = json!({"task_description": "read a page", "agent_id": agent});
         call(&engine, "optim.recommend_tools", arguments).await.unwrap()["structuredContent"].clone()
     };
     let recommended = recommend("frontend").await;
     assert_eq!((&recommended["total_tools"], recommended["tools"].as_array().unwrap().len()), (&json!(1), 1));
-    assert_eq!(recommended["tools"][0]["tool"], "s_view");
+    assert_eq!(recommended["tools"][0]["tool"], "b_view");
+    assert_eq!(recommended["available_servers"], json!(["b"]), "a server beside the profile is not named");
     let unknown = recommend("nobody").await;
     assert_eq!((&unknown["success"], &unknown["available_agents"]), (&json!(false), &json!(["frontend"])));
 }

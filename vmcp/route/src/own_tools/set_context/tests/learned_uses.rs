@@ -87,6 +87,27 @@ async fn fifteen_of_forty_tools_are_listed_for_a_known_task() {
     assert_eq!(set["structuredContent"]["listed_tools"], 15, "{set}");
     let names = listed(&engine, &id);
     assert!(names.len() == 15 + 4 && names.is_sorted(), "{names:?}");
+    let ranks = ranks(&engine, &id);
+    let mut best_first: Vec<_> = ranks.iter().map(|(rank, _)| *rank).collect();
+    best_first.sort_unstable();
+    assert_eq!(best_first, (1..=15).collect::<Vec<_>>(), "vmcp's own tools have none: {ranks:?}");
+    let mut used: Vec<_> = ranks.iter().filter(|(rank, _)| *rank <= 4).map(|(_, name)| &**name).collect();
+    used.sort_unstable();
+    assert_eq!(used, ["s_tool_1", "s_tool_2", "s_tool_3", "s_tool_4"], "{ranks:?}");
+}
+
+/// Returns the ranks of the tools in the list of a context, each with its tool.
+fn ranks(engine: &Engine, id: &str) -> Vec<(u64, String)> {
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let view = snapshot.view(&caller.principal);
+    let key = ContextKey::of_handle(id);
+    let list = engine.contextual_list(&snapshot, &view, key, caller.principal.key(), NameStyle::Underscore);
+    let list = list.expect("a list of its own");
+    let ranked = list.entries().iter().filter_map(|entry| {
+        let definition: Value = serde_json::from_str(entry.raw.get()).unwrap();
+        Some((definition["_meta"]["vmcp/rank"].as_u64()?, entry.key.clone()))
+    });
+    ranked.collect()
 }
 
 #[tokio::test]

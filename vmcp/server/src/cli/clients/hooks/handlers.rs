@@ -135,11 +135,13 @@ mod tests {
     fn claude_calls_urls_but_for_starts_and_transcripts() {
         let url = Url::parse("http://127.0.0.1:8080/hooks/claude").unwrap();
         let made = handlers(NativeClient::Claude, &route(Some(&url)), false);
+        assert_eq!(made.len(), EVENTS.len() + CLAUDE_EVENTS.len());
         for (event, handler) in made {
             let kind = if BY_COMMAND.contains(&event) { "command" } else { "http" };
             assert_eq!(handler["type"], kind, "{event}");
         }
         let codex = handlers(NativeClient::Codex, &route(Some(&url)), false);
+        assert_eq!(codex.len(), EVENTS.len() + CODEX_EVENTS.len());
         let expected = r"'/my bin/vmcp' hooks send codex --config '/it'\''s/vmcp.yaml'";
         assert!(codex.iter().all(|(_, handler)| handler["command"] == expected), "{codex:?}");
     }
