@@ -8,18 +8,10 @@ use super::keys::{INPUT_RESPONSES, REQUEST_STATE};
 use super::meta;
 
 /// Keys of parameters that a gateway judges, changes or removes.
-pub(super) const PARAMS: [&str; 10] = [
-    "name",
-    "arguments",
-    "uri",
-    "taskId",
-    "task",
-    "ref",
-    "argument",
-    meta::META,
-    INPUT_RESPONSES,
-    REQUEST_STATE,
-];
+pub(super) const PARAMS: [&str; 8] =
+    ["name", "arguments", "uri", "taskId", "task", meta::META, INPUT_RESPONSES, REQUEST_STATE];
+/// Those of `completion/complete`, which are objects with the keys [`COMPLETION_MEMBERS`].
+pub(super) const COMPLETION: [&str; 4] = ["ref", "argument", "context", meta::META];
 /// Keys of metadata that a gateway changes or removes.
 pub(super) const META: [&str; 7] = [
     meta::PROGRESS_TOKEN,
@@ -30,8 +22,8 @@ pub(super) const META: [&str; 7] = [
     meta::SUBSCRIPTION_ID,
     meta::RELATED_TASK,
 ];
-/// Keys of the reference of `completion/complete`.
-pub(super) const REFERENCE: [&str; 3] = ["type", "name", "uri"];
+/// Keys of the reference, the argument and the context of `completion/complete`.
+pub(super) const COMPLETION_MEMBERS: [&str; 5] = ["type", "name", "uri", "value", "arguments"];
 
 /// Returns the reserved key that `written` spells in another letter case.
 pub(super) fn misspelled(written: &str, reserved: &[&'static str]) -> Option<&'static str> {

@@ -12,7 +12,7 @@ use crate::message::letter_case;
 use crate::message::meta::META;
 use crate::message::methods;
 use crate::message::params::ParamsError;
-use crate::message::subject::{self, REFERENCE};
+use crate::message::subject;
 
 /// A part of the text. A message has less than 4 GiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -192,6 +192,7 @@ impl Keys {
         }
         self.entries.iter().find_map(|entry| {
             let reserved: &[_] = match entry.level {
+                Level::Params if completes => &letter_case::COMPLETION,
                 Level::Params => &letter_case::PARAMS,
                 Level::Meta => &letter_case::META,
             };
@@ -203,12 +204,13 @@ impl Keys {
             if let Some(key) = letter_case::misspelled(&name, reserved) {
                 return Some((name.into_owned(), key));
             }
-            if !completes || entry.level != Level::Params || name != REFERENCE {
+            if !completes || entry.level != Level::Params || name == META {
                 return None;
             }
-            let reference = Object::parse_valid(entry.value.of(text)).ok()?;
-            reference.keys().find_map(|name| {
-                letter_case::misspelled(name, &letter_case::REFERENCE).map(|key| (name.to_owned(), key))
+            let members = Object::parse_valid(entry.value.of(text)).ok()?;
+            members.keys().find_map(|name| {
+                let key = letter_case::misspelled(name, &letter_case::COMPLETION_MEMBERS)?;
+                Some((name.to_owned(), key))
             })
         })
     }

@@ -87,6 +87,8 @@ fn a_reserved_key_in_another_letter_case_is_refused() {
         ("tasks/result", r#"{"taskId":"a","taskid":"b"}"#, "taskid", "taskId"),
         ("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"a"},"Ref":{}}"#, "Ref", "ref"),
         ("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"a","Name":"b"}}"#, "Name", "name"),
+        ("completion/complete", r#"{"argument":{"name":"a","Value":"b"}}"#, "Value", "value"),
+        ("completion/complete", r#"{"context":{"Arguments":{}}}"#, "Arguments", "arguments"),
     ] {
         let error = read(&format!(r#"{{"jsonrpc":"2.0","id":3,"method":"{method}","params":{params}}}"#));
         let error = error.unwrap_err();
