@@ -1,5 +1,5 @@
-//! Letter case of arguments. Go's `encoding/json` and the web defaults of .NET take `Amount` for `amount`, and
-//! of both the last one counts. A call is denied where a policy reads one spelling and the arguments hold
+//! Letter case of arguments. Go's `encoding/json` and the web defaults of .NET take `Amount` for `amount`,
+//! and of both the last one counts. A call is denied where a policy reads one spelling and the arguments hold
 //! another.
 
 use std::collections::HashSet;
