@@ -60,7 +60,7 @@ use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
 pub(super) use failure_text::first_text;
 use rights::webhooks;
 
-/// Id of the decision that denies since an operator has withdrawn the client's credentials.
+/// Id of the decision that denies since the client's credential was withdrawn.
 const WITHDRAWN: &str = "withdrawn";
 
 /// The refusal of a policy. Its caller answers as if the target did not exist, byte for byte.
@@ -109,9 +109,8 @@ pub(crate) fn authorize<'a>(
         item: target.item,
         arguments,
     };
-    let revocations = context.snapshot.authentication.revocations();
     // Runs and scripts go on after the request that proved the identity.
-    let decision = if revocations.refuses(&context.caller.principal.identity) {
+    let decision = if context.snapshot.authentication.has_withdrawn(&context.caller.principal.identity) {
         Decision::Deny { policy: PolicyId::new(WITHDRAWN) }
     } else {
         context.snapshot.policy.decide(&request)
