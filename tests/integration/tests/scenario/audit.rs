@@ -171,7 +171,7 @@ async fn every_refusal_and_session_leaves_an_event() {
         "http_request http refused session id of another identity by bob",
         "mcp_request no/such refused unknown by alice",
         "mcp_tool_call tools/call refused `params.name` must be a string by alice",
-        "http_request http refused `params`: the letter case of keys counts: write `name` for `Name` by alice",
+        "http_request http refused `params`: the letter case of keys counts: write `name` for `Name`",
         "mcp_request resources/unsubscribe allowed ok by alice",
         "mcp_tool_call tools/call refused requestState:",
         "mcp_session session.end allowed ok by alice",

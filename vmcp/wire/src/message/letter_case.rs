@@ -1,6 +1,6 @@
 //! Letter case of keys. Go's `encoding/json` and the web defaults of .NET take `Name` for `name`, and of both
-//! the last one counts. A request with `"name":"permitted","Name":"forbidden"` would be judged by one name and
-//! run under the other. Requests therefore write reserved keys in their own letter case only.
+//! the last one counts. A request with `"name":"permitted","Name":"forbidden"` would be judged by one name
+//! and run under the other. Requests therefore write reserved keys in their own letter case only.
 
 use std::borrow::Cow;
 

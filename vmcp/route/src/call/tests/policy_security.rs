@@ -1,5 +1,5 @@
-//! Arguments that a policy reads must be of the types of the tool's schema, by every way to the tool; values of
-//! completions are arguments, too.
+//! Arguments that a policy reads must be of the types of the tool's schema, by every way to the tool. Values
+//! of completions are arguments, too.
 
 use serde_json::json;
 
