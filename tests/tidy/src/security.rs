@@ -38,7 +38,7 @@ fn named_tests(text: &str, table: &TestTable) -> Vec<(usize, Vec<String>)> {
     tests.collect()
 }
 
-/// Returns the names of all tests of security findings and of what outlives a request, sorted.
+/// Returns the names of all tests that the tables of SECURITY.md name, sorted.
 #[must_use]
 pub fn security_tests(repository: &Repository) -> BTreeSet<String> {
     let page = repository.files.iter().find(|file| file.path == FINDINGS.page);

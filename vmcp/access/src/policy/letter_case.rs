@@ -13,8 +13,8 @@ use crate::exact_json::{Entries, Json};
 /// Reason of a denial.
 const REASON: &str = "differs in letter case only from an argument that policies read, or from another one";
 
-/// Checks that no argument differs from one that policies read in letter case only. In arguments that are
-/// read, at any depth, also no two keys of one object may differ so.
+/// Checks that no argument differs in letter case only from an argument that policies read. In arguments that
+/// are read, at any depth, also no two keys of an object may differ so.
 pub(super) fn check(arguments: &Entries, reads: &Reads) -> Result<(), Unreadable> {
     if !reads.reads_arguments() {
         return Ok(());

@@ -10,7 +10,7 @@ use super::meta;
 /// Keys of parameters that a gateway judges, changes or removes.
 pub(super) const PARAMS: [&str; 8] =
     ["name", "arguments", "uri", "taskId", "task", meta::META, INPUT_RESPONSES, REQUEST_STATE];
-/// Those of `completion/complete`, which are objects with the keys [`COMPLETION_MEMBERS`].
+/// Parameters of `completion/complete`: objects with the keys [`COMPLETION_MEMBERS`].
 pub(super) const COMPLETION: [&str; 4] = ["ref", "argument", "context", meta::META];
 /// Keys of metadata that a gateway changes or removes.
 pub(super) const META: [&str; 7] = [
