@@ -63,7 +63,7 @@ test-codex: build-tests codex ## Drive the real Codex, as a backend and as a cli
 	@$(REPORT) $(STAGE) "scenarios of the real Codex" scripts/test.sh --test scenarios real_codex::
 
 # The tests that SECURITY.md names; each must run and pass.
-test-security: build-tests model ## Run the test of each security finding, by the table of SECURITY.md
+test-security: build-tests model ## Run the test of each security finding, by the tables of SECURITY.md
 	@$(STAGE) "tests of security findings" scripts/test-security.py
 
 # Both control planes at once, with the same binaries.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the tests that the table "Findings and their tests" of SECURITY.md names; fails if one fails or did not run.
+"""Runs the tests that two tables of SECURITY.md name, "Findings and their tests" and "What outlives a request"; fails if one
+fails or did not run.
 
   scripts/test-security.py          runs them
   scripts/test-security.py --list   prints each finding with its tests"""
@@ -10,9 +11,13 @@ import subprocess
 import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
-section = (root / "SECURITY.md").read_text().split("## Findings and their tests", 1)[1].split("\n## ", 1)[0]
-rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
-findings = [(row[0], re.findall(r"`([a-z0-9_]+)`", row[-1])) for row in rows if row[0] != "finding"]
+page = (root / "SECURITY.md").read_text()
+findings = []
+for heading, title in [("Findings and their tests", "finding"), ("What outlives a request", "what")]:
+    section = page.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    # A name may have the path of its module.
+    findings += [(row[0], re.findall(r"`(?:[a-z0-9_]+::)*([a-z0-9_]+)`", row[-1])) for row in rows if row[0] != title]
 if "--list" in sys.argv:
     for finding, tests in findings:
         print(finding)

@@ -1,5 +1,5 @@
-//! Tables of pages whose rows name tests: the findings in SECURITY.md, and the scenarios of contextual lists.
-//! Each row names a test, and each named test exists.
+//! Tables of pages whose rows name tests: the findings and the owners in SECURITY.md, and the scenarios of
+//! contextual lists. Each row names a test, and each named test exists.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +14,8 @@ struct TestTable {
 
 const FINDINGS: TestTable =
     TestTable { page: "SECURITY.md", heading: "## Findings and their tests", first_column: "finding" };
+const OWNERS: TestTable =
+    TestTable { page: "SECURITY.md", heading: "## What outlives a request", first_column: "what" };
 const CONTEXTUAL: TestTable = TestTable {
     page: "docs/contributor/testing.md",
     heading: "## Scenarios of contextual lists",
@@ -28,23 +30,26 @@ fn named_tests(text: &str, table: &TestTable) -> Vec<(usize, Vec<String>)> {
     let rows = below.filter(|(_, line)| line.starts_with("| ") && !line.starts_with(&titles));
     let tests = rows.map(|(number, line)| {
         let last = line.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default();
-        let names = last.split('`').skip(1).step_by(2).map(str::to_owned).collect();
-        (number + 1, names)
+        let names = last.split('`').skip(1).step_by(2);
+        // A name may have the path of its module.
+        let names = names.map(|name| name.rsplit("::").next().unwrap_or(name).to_owned());
+        (number + 1, names.collect())
     });
     tests.collect()
 }
 
-/// Returns the names of all tests of security findings, sorted.
+/// Returns the names of all tests that the tables of SECURITY.md name, sorted.
 #[must_use]
 pub fn security_tests(repository: &Repository) -> BTreeSet<String> {
     let page = repository.files.iter().find(|file| file.path == FINDINGS.page);
-    let rows = page.map(|page| named_tests(&page.text, &FINDINGS)).unwrap_or_default();
-    rows.into_iter().flat_map(|(_, names)| names).collect()
+    let text = page.map(|page| page.text.as_str()).unwrap_or_default();
+    let tables = [FINDINGS, OWNERS];
+    tables.iter().flat_map(|table| named_tests(text, table)).flat_map(|(_, names)| names).collect()
 }
 
 /// Returns rows without a test, and names that are no test.
 pub(crate) fn findings_have_tests(repository: &Repository) -> Vec<Finding> {
-    [FINDINGS, CONTEXTUAL].iter().flat_map(|table| broken_rows(repository, table)).collect()
+    [FINDINGS, OWNERS, CONTEXTUAL].iter().flat_map(|table| broken_rows(repository, table)).collect()
 }
 
 fn broken_rows(repository: &Repository, table: &TestTable) -> Vec<Finding> {
@@ -81,12 +86,17 @@ mod tests {
     fn each_finding_names_tests_that_exist() {
         let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
         let page = "# Security\n\n## Findings and their tests\n\n| finding | stopped by | tests |\n|---|---|---|\n\
-            | one | x `y` | `it_holds` |\n| two | x | `gone`, `it_holds` |\n| three | x | none |\n\n## Other\n\n| a | `b` |\n";
+            | one | x `y` | `it_holds` |\n| two | x | `gone`, `it_holds` |\n| three | x | none |\n\n## Other\n\n| a | `b` |\n\n\
+            ## What outlives a request\n\n| what | proved by |\n|---|---|\n\
+            | id | `a::tests::it_holds` ([a](a.rs)) |\n| task | `a::gone_too` |\n";
         let files = vec![file(FINDINGS.page, page), file("a.rs", "#[test]\nfn it_holds() {}\n")];
         let repository = Repository { root: ".".into(), files };
         let broken: Vec<_> = findings_have_tests(&repository).into_iter().map(|found| found.line).collect();
-        assert_eq!(broken, [8, 9]);
-        assert_eq!(security_tests(&repository).into_iter().collect::<Vec<_>>(), ["gone", "it_holds"]);
+        assert_eq!(broken, [8, 9, 20]);
+        assert_eq!(
+            security_tests(&repository).into_iter().collect::<Vec<_>>(),
+            ["gone", "gone_too", "it_holds"]
+        );
         let page =
             "# Tests\n\n## Scenarios of contextual lists\n\n| area | test |\n|---|---|\n| index | `gone` |\n";
         let repository = Repository { root: ".".into(), files: vec![file(CONTEXTUAL.page, page)] };

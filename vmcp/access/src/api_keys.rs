@@ -1,6 +1,6 @@
 //! [`ApiKeys`]: clients that are known by a key.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -14,7 +14,10 @@ pub const ISSUER: &str = vmcp_config::API_KEYS;
 /// Keys by their SHA-256. The keys themselves are not kept, and the time of a lookup tells nothing about
 /// them: a digest that shares a prefix with a known one says nothing about the key.
 #[derive(Debug, Default)]
-pub struct ApiKeys(HashMap<[u8; 32], Identity>);
+pub struct ApiKeys {
+    by_digest: HashMap<[u8; 32], Identity>,
+    subjects: HashSet<Box<str>>,
+}
 
 impl ApiKeys {
     /// Makes the table of configured keys.
@@ -23,17 +26,25 @@ impl ApiKeys {
             let identity = Identity::known(ISSUER, &key.subject, key.claims.clone(), None);
             (Sha256::digest(key.key.expose()).into(), identity)
         };
-        ApiKeys(keys.iter().map(entry).collect())
+        ApiKeys {
+            by_digest: keys.iter().map(entry).collect(),
+            subjects: keys.iter().map(|key| key.subject.as_str().into()).collect(),
+        }
     }
 
     /// Returns true if the list of keys is empty.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_digest.is_empty()
+    }
+
+    /// Returns true if some key is that of this subject.
+    pub fn has_subject(&self, subject: &str) -> bool {
+        self.subjects.contains(subject)
     }
 
     /// Returns the client of the key with this SHA-256.
     pub fn identify(&self, digest: &[u8; 32]) -> Option<&Identity> {
-        let (known, identity) = self.0.get_key_value(digest)?;
+        let (known, identity) = self.by_digest.get_key_value(digest)?;
         bool::from(known.ct_eq(digest)).then_some(identity)
     }
 }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 use vmcp_config::{IncomingAuth, OidcIssuer};
 
-use crate::api_keys::ApiKeys;
+use crate::api_keys::{self, ApiKeys};
 use crate::auth_server::AuthServer;
 use crate::clock::now;
 use crate::identity::Identity;
@@ -84,6 +84,14 @@ impl Authentication {
     /// Returns the credentials that operators have withdrawn.
     pub fn revocations(&self) -> &Arc<Revocations> {
         &self.revocations
+    }
+
+    /// Returns true if a client that has proved an identity lost its credential since: by an order of an
+    /// operator, or with its API key. Tokens and certificates are looked at with each request and stream.
+    pub fn has_withdrawn(&self, identity: &Identity) -> bool {
+        let of_key = identity.as_known().filter(|known| known.issuer() == api_keys::ISSUER);
+        self.revocations.refuses(identity)
+            || of_key.is_some_and(|known| !self.api_keys.has_subject(known.subject()))
     }
 
     /// Returns an identity whose credential is not withdrawn.

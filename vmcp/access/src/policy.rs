@@ -16,13 +16,15 @@
 //!
 //! `question` is the item, `subject` the client with the policies that may concern it, `evaluation` one
 //! decision, `bounds` the policies for lists. `values` converts arguments and claims, `reads` finds the
-//! arguments and claims that policies read, `spellings` the normal forms of URIs and paths. [`cases`] are
+//! arguments and claims that policies read, `letter_case` finds arguments that backends may take for these,
+//! `spellings` the normal forms of URIs and paths. [`cases`] are
 //! tests of policies by their authors. A [`decision_point`] is asked about what policies permit.
 
 mod bounds;
 pub mod cases;
 pub mod decision_point;
 mod evaluation;
+mod letter_case;
 mod parsed;
 mod principal;
 mod question;
@@ -313,6 +315,9 @@ impl CedarPolicy {
         let Ok(names) = evaluation::names(question) else {
             return Verdict::failed(FailureKind::Uri, "the URI has no normal form, or leaves its root");
         };
+        if let Err(unreadable) = letter_case::check(&arguments, reads) {
+            return Verdict::failed(FailureKind::Arguments, unreadable.to_string());
+        }
         let Ok(combinations) = evaluation::combinations(arguments, reads) else {
             let text = "an argument is a path that servers may resolve in different ways";
             return Verdict::failed(FailureKind::Arguments, text);

@@ -52,13 +52,16 @@ use super::answer::{Answer, ArrivingAnswer, Content, is_pending};
 use super::caller::{CallContext, secret_arguments};
 use super::router::BackendTarget;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
-use vmcp_engine::access::policy::{AccessRequest, Decision, Item};
+use vmcp_engine::access::policy::{AccessRequest, Decision, Item, PolicyId};
 pub(crate) use vmcp_engine::engine::linked_uris;
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 pub(super) use failure_text::first_text;
 use rights::webhooks;
+
+/// Id of the decision that denies since the client's credential was withdrawn.
+const WITHDRAWN: &str = "withdrawn";
 
 /// The refusal of a policy. Its caller answers as if the target did not exist, byte for byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +109,12 @@ pub(crate) fn authorize<'a>(
         item: target.item,
         arguments,
     };
-    let decision = context.snapshot.policy.decide(&request);
+    // Runs and scripts go on after the request that proved the identity.
+    let decision = if context.snapshot.authentication.has_withdrawn(&context.caller.principal.identity) {
+        Decision::Deny { policy: PolicyId::new(WITHDRAWN) }
+    } else {
+        context.snapshot.policy.decide(&request)
+    };
     recorder.keep_arguments(arguments);
     let record = recorder.record();
     record.policy_version = Some(context.snapshot.policy.version());

@@ -29,5 +29,5 @@ pub mod sse;
 pub mod translate;
 
 pub use message::{
-    codes, envelope, era, keys, level, meta, methods, owned, params, request_meta, rpc, subject,
+    codes, envelope, era, keys, letter_case, level, meta, methods, owned, params, request_meta, rpc, subject,
 };

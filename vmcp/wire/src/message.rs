@@ -5,6 +5,7 @@ pub mod codes;
 pub mod envelope;
 pub mod era;
 pub mod keys;
+pub mod letter_case;
 pub mod level;
 pub mod meta;
 pub mod methods;

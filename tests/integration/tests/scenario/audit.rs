@@ -140,6 +140,8 @@ async fn every_refusal_and_session_leaves_an_event() {
     assert_eq!(bob.request("tools/list", json!({})).await.status, 404);
     alice.request("no/such", json!({})).await;
     alice.request("tools/call", json!({"arguments": {}})).await;
+    let other_case = alice.request("tools/call", json!({"name": "echo_echo", "Name": "echo_sleep"})).await;
+    assert_eq!(other_case.status, 400);
     alice.request("resources/unsubscribe", json!({"uri": "file:///x"})).await;
     let modern = vmcp.modern().bearing(KEY);
     modern.request("tools/call", json!({"name": "echo_echo", "requestState": "forged"})).await;
@@ -169,6 +171,7 @@ async fn every_refusal_and_session_leaves_an_event() {
         "http_request http refused session id of another identity by bob",
         "mcp_request no/such refused unknown by alice",
         "mcp_tool_call tools/call refused `params.name` must be a string by alice",
+        "http_request http refused `params`: the letter case of keys counts: write `name` for `Name`",
         "mcp_request resources/unsubscribe allowed ok by alice",
         "mcp_tool_call tools/call refused requestState:",
         "mcp_session session.end allowed ok by alice",

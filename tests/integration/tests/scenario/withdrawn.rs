@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
-use vmcp_integration::{Client, Vmcp, eventually, http_client};
+use vmcp_integration::{Client, Fixture, Vmcp, eventually, http_client};
 
 const ALICE: &str = "alice-0123456789abcdef";
 const BOB: &str = "bob-0123456789abcdef";
@@ -61,4 +61,23 @@ async fn an_order_at_one_replica_ends_sessions_and_streams_at_the_other() {
     let url = format!("{}/admin/sessions/allow?subject=alice", other.admin);
     assert!(http_client().post(url).send().await.expect("an answer").status().is_success());
     eventually("alice to be let in again", async || (status(&one, ALICE).await == 200).then_some(())).await;
+}
+
+#[tokio::test]
+async fn an_order_ends_the_streams_of_calls_that_are_under_way() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let keys = json!([{"subject": "alice", "key": ALICE}]);
+    let settings = json!({"incomingAuth": {"type": "apiKeys", "apiKeys": keys}});
+    let vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
+    let alice = Client::legacy_bearing(&vmcp.url, ALICE).await;
+    eventually("the tool to be listed", async || {
+        alice.request("tools/list", json!({})).await.text.contains("echo_sleep").then_some(())
+    })
+    .await;
+    let call = alice.open("tools/call", json!({"name": "echo_sleep", "arguments": {"ms": 25_000}})).await;
+    assert_eq!(call.status().as_u16(), 200, "the stream begins before the answer");
+    let ended = vmcp.cli(&["sessions", "end", "--subject", "alice", "--admin-url", &vmcp.admin]).await;
+    assert!(ended.success, "{}", ended.stderr);
+    let received = timeout(ENDS, call.text()).await.expect("the stream ends").unwrap_or_default();
+    assert!(!received.contains("slept"), "{received}");
 }

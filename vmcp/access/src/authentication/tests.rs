@@ -297,3 +297,17 @@ async fn a_withdrawn_credential_is_refused_also_from_the_cache() {
     let reloaded = Authentication::with_timing(&provider.config(""), &authentication, EAGER);
     assert_eq!(refusal(&reloaded, &token).await, Rejection::Withdrawn, "a reload keeps the order");
 }
+
+#[tokio::test]
+async fn a_client_whose_key_is_removed_has_lost_its_credential() {
+    let with_key_of = |subject: &str| {
+        let keys = format!("[{{ subject: {subject}, key: {subject}-0123456789abcdef }}]");
+        let text = format!("incomingAuth: {{ type: apiKeys, apiKeys: {keys} }}");
+        vmcp_config::load(&text, "vmcp.yaml", &|_| None).unwrap().config.incoming_auth
+    };
+    let before = start(&with_key_of("alice"));
+    let alice = before.identify_bearer(Some("alice-0123456789abcdef")).await.unwrap();
+    assert!(!before.has_withdrawn(&alice) && !before.has_withdrawn(&Identity::Anonymous));
+    let after = Authentication::with_timing(&with_key_of("carol"), &before, EAGER);
+    assert!(after.has_withdrawn(&alice));
+}

@@ -1,12 +1,14 @@
 //! [`Reads`]: the arguments and claims that a policy reads, found in its expressions. Cedar has no computed
 //! attribute names, so the answer holds for every call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use cedar_policy::Policy;
 use serde_json::Value;
+use vmcp_wire::letter_case::folded;
 
 use super::bounds::{ARGUMENT, ARGUMENTS};
+use super::values::DERIVED;
 
 /// Prefix of the attributes that hold claims.
 pub(super) const CLAIM: &str = "claim_";
@@ -18,6 +20,8 @@ pub(super) struct Reads {
     names: BTreeSet<String>,
     /// Keys of the record `arguments`; `None` if no policy reads the record.
     keys: Option<BTreeSet<String>>,
+    /// Attributes that are read within arguments, at any depth.
+    nested: BTreeSet<String>,
     /// True if the record is used as a whole.
     all_keys: bool,
     /// True if the context is used as a whole.
@@ -42,6 +46,7 @@ impl Reads {
         if let Some(keys) = &other.keys {
             self.keys.get_or_insert_default().extend(keys.iter().cloned());
         }
+        self.nested.extend(other.nested.iter().cloned());
         self.all_keys |= other.all_keys;
         self.whole |= other.whole;
     }
@@ -76,6 +81,34 @@ impl Reads {
         self.whole || self.all_keys || self.keys.as_ref().is_some_and(|keys| keys.contains(key))
     }
 
+    /// True if the argument is read, by its value or by a value that is derived from it.
+    pub(super) fn reads_argument(&self, name: &str) -> bool {
+        let attribute = format!("{ARGUMENT}{name}");
+        self.reads_key(name)
+            || self.has(&attribute)
+            || DERIVED.iter().any(|suffix| self.has(&format!("{attribute}{suffix}")))
+    }
+
+    /// True if the attribute is read within some argument.
+    pub(super) fn reads_nested(&self, name: &str) -> bool {
+        self.nested.contains(name)
+    }
+
+    /// Returns the names of the arguments that are read, in one letter case.
+    pub(super) fn folded_arguments(&self) -> HashSet<String> {
+        let keys = self.keys.iter().flatten().map(String::as_str);
+        let flat = self.behind(ARGUMENT).flat_map(|name| {
+            let derived_from = DERIVED.iter().filter_map(move |suffix| name.strip_suffix(suffix));
+            std::iter::once(name).chain(derived_from)
+        });
+        keys.chain(flat).map(|name| folded(name).into_owned()).collect()
+    }
+
+    /// Returns the attributes that are read within arguments, in one letter case.
+    pub(super) fn folded_nested(&self) -> HashSet<String> {
+        self.nested.iter().map(|name| folded(name).into_owned()).collect()
+    }
+
     fn add(&mut self, expression: &Value) {
         match expression {
             Value::Object(object) => {
@@ -105,6 +138,7 @@ impl Reads {
                 .filter(|name| name.starts_with(ARGUMENT) || name.starts_with(CLAIM))
                 .map(|&name| name.to_owned()),
         );
+        self.nested.extend(within_argument(left, names).iter().map(|&name| name.to_owned()));
         if is_variable(left, "context") {
             match names {
                 [ARGUMENTS, key, ..] => _ = self.keys.get_or_insert_default().insert((*key).to_owned()),
@@ -133,6 +167,28 @@ fn attributes(of: &Value) -> Vec<&str> {
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     }
+}
+
+/// Returns the part of `names` that an access to `left` reads within an argument.
+fn within_argument<'n, 'a>(left: &Value, names: &'n [&'a str]) -> &'n [&'a str] {
+    let Some(path) = path(left) else { return names };
+    let to_argument: usize = match path.first().or(names.first()) {
+        Some(&ARGUMENTS) => 2,
+        Some(first) if first.starts_with(ARGUMENT) => 1,
+        Some(_) | None => return &[],
+    };
+    names.get(to_argument.saturating_sub(path.len())..).unwrap_or_default()
+}
+
+/// Returns the attributes on the way from a variable to an expression; `None` for any other expression.
+fn path(expression: &Value) -> Option<Vec<&str>> {
+    if expression.get("Var").is_some() {
+        return Some(Vec::new());
+    }
+    let of = expression.get(".")?;
+    let mut path = path(of.get("left")?)?;
+    path.extend(attributes(of));
+    Some(path)
 }
 
 fn is_variable(expression: &Value, name: &str) -> bool {
@@ -171,6 +227,17 @@ mod tests {
         }
         for condition in ["context.arguments == {}", "[context.arguments].contains({})"] {
             assert!(reads(condition).reads_key("any"), "{condition}");
+        }
+        for condition in [
+            "context.arguments.a.b == 1 && principal.claim_c.d == 1",
+            r#"context["arg_a"]["b"] == 1"#,
+            "context.arguments has a.b",
+            "context has arg_a.b && resource has name",
+            "context.arguments.a has b",
+        ] {
+            let reads = reads(condition);
+            assert_eq!(reads.folded_nested(), HashSet::from(["b".to_owned()]), "{condition}");
+            assert!(reads.reads_argument("a") && !reads.reads_argument("A"), "{condition}");
         }
         assert!(reads("context == {}").whole() && reads("[context].isEmpty()").whole());
         assert!(!reads(r#"resource.name like "a*" && context.claim_x"#).reads_arguments());

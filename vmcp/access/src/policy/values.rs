@@ -82,7 +82,7 @@ pub(super) fn attributes(entries: &Entries, prefix: &str, reads: &Reads) -> Resu
 }
 
 /// Suffixes of attributes that are worked out from an entry.
-const DERIVED: [&str; 3] = ["_present", "_long", "_text"];
+pub(super) const DERIVED: [&str; 3] = ["_present", "_long", "_text"];
 
 /// Returns the attribute with this name: an entry's own value, or a value derived from an entry.
 fn attribute(entries: &Entries, name: &str) -> Result<Option<RestrictedExpression>, &'static str> {

@@ -184,25 +184,13 @@ impl PushStream {
         let Some(seen) = self.mailbox.catch_up(self.id, now) else { return };
         let is_new = now.number != seen.number || self.mailbox.known_lists().is_none();
         let lists = if is_new { lists_in_view(&self.push, &self.principal).await } else { None };
-        // A snapshot is in force a moment before its generation is announced.
-        let lists = lists.filter(|_| !self.generations.has_changed().unwrap_or(true));
-        // Without digests of both sides, every change in the catalog counts.
         let known = if is_new { self.mailbox.know_lists(lists) } else { None };
-        let differs = |list: fn(&ListDigests) -> u64| match (&known, &lists) {
-            (Some(known), Some(lists)) => list(known) != list(lists),
-            _ => true,
-        };
+        let [tools, resources, prompts] = changed_lists((known, lists), (seen, now));
         let watched = self.lists;
         let kinds = [
-            (watched.tools && now.tools != seen.tools && differs(|all| all.tools), methods::TOOLS_CHANGED),
-            (
-                watched.resources && now.resources != seen.resources && differs(|all| all.resources),
-                methods::RESOURCES_CHANGED,
-            ),
-            (
-                watched.prompts && now.prompts != seen.prompts && differs(|all| all.prompts),
-                methods::PROMPTS_CHANGED,
-            ),
+            (watched.tools && tools, methods::TOOLS_CHANGED),
+            (watched.resources && resources, methods::RESOURCES_CHANGED),
+            (watched.prompts && prompts, methods::PROMPTS_CHANGED),
         ];
         for (_, method) in kinds.iter().filter(|(changed, _)| *changed) {
             let params =
@@ -235,16 +223,29 @@ impl Drop for PushStream {
     }
 }
 
-/// Returns digests of the lists that a client sees now; `None` if nothing is hidden from the client, or if
-/// the lists are changing at this moment.
+/// Returns which of tools, resources and prompts changed since a client was last told. Digests of both sides
+/// decide alone, because the present ones may be of a snapshot whose generation is not announced yet. Without
+/// them every change in the catalog counts.
+fn changed_lists(
+    (known, lists): (Option<ListDigests>, Option<ListDigests>),
+    (seen, now): (Generation, Generation),
+) -> [bool; 3] {
+    match known.zip(lists) {
+        Some((known, lists)) => {
+            [known.tools != lists.tools, known.resources != lists.resources, known.prompts != lists.prompts]
+        }
+        None => [seen.tools != now.tools, seen.resources != now.resources, seen.prompts != now.prompts],
+    }
+}
+
+/// Returns digests of the lists that a client sees now; `None` if nothing is hidden from the client.
 async fn lists_in_view(push: &ServerPush, principal: &Principal) -> Option<ListDigests> {
     let snapshot = push.engine.snapshot();
     if !snapshot.policy.restricts(principal) {
         return None;
     }
     push.engine.prepare(&snapshot, principal).await;
-    let digests = snapshot.view(principal).digests();
-    Arc::ptr_eq(&snapshot, &push.engine.snapshot()).then_some(digests)
+    Some(snapshot.view(principal).digests())
 }
 
 /// Encodes the acknowledgement of `subscriptions/listen`.
@@ -275,5 +276,24 @@ mod tests {
             acknowledged(&mailbox, &accepted).unwrap(),
             r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}}"#
         );
+    }
+    #[test]
+    fn a_client_is_told_of_a_list_if_its_own_view_of_the_list_changed() {
+        let digests = |tools| Some(ListDigests { tools, resources: 1, prompts: 1 });
+        let generation = |tools| Generation { number: tools, tools, ..Generation::default() };
+        for (known, lists, seen, now, told) in [
+            // A hidden tool changed.
+            (digests(1), digests(1), 1, 2, false),
+            (digests(1), digests(2), 1, 2, true),
+            // The present lists are newer than their generation, which is announced next.
+            (digests(1), digests(2), 1, 1, true),
+            (digests(2), digests(2), 1, 2, false),
+            (None, digests(1), 1, 2, true),
+            (None, None, 1, 2, true),
+            (None, None, 1, 1, false),
+        ] {
+            let changed = changed_lists((known, lists), (generation(seen), generation(now)));
+            assert_eq!(changed, [told, false, false], "{known:?} {lists:?} {seen} {now}");
+        }
     }
 }

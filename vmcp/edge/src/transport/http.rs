@@ -176,7 +176,15 @@ async fn receive(service: &McpService, request: Received) -> Response {
         peer.client.instance = instance(edge, &peer, request, is_direct.then_some(connection));
     }
     match message {
-        OwnedMessage::Request(request) => answer(service, snapshot, peer, request, &head).await,
+        OwnedMessage::Request(request) => {
+            let identity = peer.principal.identity.clone();
+            let mut response = answer(service, snapshot, peer, request, &head).await;
+            if identity.as_known().is_some() && respond::is_stream(&response) {
+                let credential = StreamCredential::of(&edge.engine, &head, &identity, None);
+                response.body_mut().end_with(credential.withdrawn());
+            }
+            response
+        }
         OwnedMessage::Notification(notification) => {
             if let Some(session) = peer.session {
                 edge.notified(session, &notification);
@@ -324,7 +332,11 @@ async fn listen(service: &McpService, request: Received) -> Response {
             if let Some(last) = headers.get(&LAST_EVENT_ID) {
                 let last = last.to_str().unwrap_or_default();
                 let problem = match service.streams.resume(id, last) {
-                    Ok(events) => return respond::resumed(events),
+                    Ok(events) => {
+                        let identity = &principal.identity;
+                        let credential = StreamCredential::of(&edge.engine, &head, identity, None);
+                        return respond::resumed(events.take_until(credential.withdrawn()));
+                    }
                     Err(problem) => problem.to_string(),
                 };
                 let elsewhere = forward::resumption(edge, &head, last, &principal).await;

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use vmcp_wire::handshake::client_capabilities::ClientExtensions;
 use vmcp_wire::methods;
@@ -10,7 +11,7 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 
 use crate::answer::Answer;
-use crate::call::{self, Denied};
+use crate::call::{self, Denied, hidden};
 use crate::caller::CallContext;
 use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
@@ -19,9 +20,11 @@ use vmcp_engine::telemetry::calls::Origin;
 /// Relays a request of an extension, untouched, to the one backend that declares an extension which the
 /// client declares too.
 pub async fn relay(context: CallContext<'_>, method: &str, params: &OwnedParams) -> Answer {
+    let begun = Instant::now();
     let unknown = || Answer::error(&RpcError::method_not_found(method));
     let Some(backend) = backend(context, method, params) else {
         context.refuse_unknown(method, method);
+        hidden::hold(context, begun).await;
         return unknown();
     };
     let target = BackendTarget {
@@ -33,7 +36,10 @@ pub async fn relay(context: CallContext<'_>, method: &str, params: &OwnedParams)
     };
     match call::authorize(context, context.start_record(Origin::Client), target, Some(params.text())) {
         Ok(call) => call.relay(params).await,
-        Err(Denied) => unknown(),
+        Err(Denied) => {
+            hidden::hold(context, begun).await;
+            unknown()
+        }
     }
 }
 

@@ -115,6 +115,14 @@ pub enum Reason {
     /// Parameters that are no object.
     #[error("`params` must be an object")]
     Params,
+    /// A reserved key of the parameters in another letter case, which some servers take for that key.
+    #[error("`params`: the letter case of keys counts: write `{key}` for `{written}`")]
+    LetterCase {
+        /// The key as the client wrote it.
+        written: String,
+        /// The reserved key.
+        key: &'static str,
+    },
     /// Parameters with a repeated or unreadable key.
     #[error("{0}")]
     ParamKeys(ParamsError),
@@ -126,7 +134,7 @@ impl EnvelopeError {
     pub fn code(&self) -> i64 {
         match self.reason {
             Reason::Encoding(_) | Reason::Syntax(_) => codes::PARSE_ERROR,
-            Reason::Params | Reason::ParamKeys(_) => codes::INVALID_PARAMS,
+            Reason::Params | Reason::LetterCase { .. } | Reason::ParamKeys(_) => codes::INVALID_PARAMS,
             _ => codes::INVALID_REQUEST,
         }
     }

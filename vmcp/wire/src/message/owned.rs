@@ -3,7 +3,8 @@
 //!
 //! [`OwnedMessage::parse`] accepts what [`Message::parse`] and [`Params`](crate::params::Params) accept
 //! together, in one pass instead of five. A message that it does not accept is read again by those two, for
-//! the words of the refusal.
+//! the words of the refusal. Beyond that it refuses reserved keys in another letter case, in requests that
+//! backends answer.
 
 mod meta;
 mod params;
@@ -224,6 +225,11 @@ impl Envelope {
                 }
                 if let Err(error) = self.keys.check(&text) {
                     return refuse(Reason::ParamKeys(error));
+                }
+                if id.is_some()
+                    && let Some((written, key)) = self.keys.misspelled(&text, method.of(&text))
+                {
+                    return refuse(Reason::LetterCase { written, key });
                 }
                 let params = OwnedParams::new(text, self.params, self.keys);
                 Ok(match id {

@@ -1,5 +1,6 @@
 //! Messages between vmcp and a decision point: JSON, one object each.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use crate::identity::Identity;
 use crate::identity::claim_path::lookup;
 use crate::policy::Kind;
 use crate::policy::principal::groups;
+use crate::policy::spellings::Spellings;
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -61,10 +63,14 @@ struct Question<'a> {
 #[serde(rename_all = "camelCase")]
 struct Resource<'a> {
     r#type: &'a str,
-    name: &'a str,
+    /// Of a resource the URI in its normal form.
+    name: Cow<'a, str>,
     backend: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     original_name: Option<&'a str>,
+    /// Further spellings of the URI, as the client wrote it and decoded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    spellings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -87,8 +93,8 @@ struct Answer {
     reason: Option<String>,
 }
 
-/// Writes a question. Fails if the client's groups cannot be read, the arguments are no JSON, or the whole is
-/// too long: what cannot be shown cannot be allowed.
+/// Writes a question. Fails if the client's groups cannot be read, the URI has no normal form, the arguments
+/// are no JSON, or the whole is too long: what cannot be shown cannot be allowed.
 pub(super) fn question(settings: &Settings, asked: &PointQuestion<'_>) -> Result<Vec<u8>, PointFailure> {
     let unaskable = |reason: &str| PointFailure::Unaskable(reason.to_owned());
     let known = asked.identity.as_known();
@@ -102,6 +108,12 @@ pub(super) fn question(settings: &Settings, asked: &PointQuestion<'_>) -> Result
     let arguments = asked.arguments.filter(|_| settings.include_arguments);
     let arguments = arguments.map(serde_json::from_str::<&RawValue>).transpose();
     let AskedItem { kind, name, backend, original_name } = asked.item;
+    let spelled = if kind == Kind::Resource { Spellings::of_uri(name) } else { Ok(None) };
+    let spelled = spelled.map_err(|_| unaskable("the URI has no normal form, or leaves its root"))?;
+    let (name, spellings) = match spelled {
+        Some(Spellings { normal, others }) => (Cow::Owned(normal), others),
+        None => (Cow::Borrowed(name), Vec::new()),
+    };
     let question = Question {
         version: VERSION,
         principal: Principal {
@@ -113,7 +125,7 @@ pub(super) fn question(settings: &Settings, asked: &PointQuestion<'_>) -> Result
         },
         action: kind.action_name(),
         method: asked.method,
-        resource: Resource { r#type: kind.feature(), name, backend, original_name },
+        resource: Resource { r#type: kind.feature(), name, backend, original_name, spellings },
         arguments: arguments.map_err(|_| unaskable("the arguments are no JSON"))?,
     };
     let text = serde_json::to_vec(&question).map_err(|error| PointFailure::Unaskable(error.to_string()))?;

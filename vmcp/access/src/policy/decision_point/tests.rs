@@ -336,3 +336,28 @@ async fn a_file_of_certificates_that_is_mounted_late_is_read() {
     std::fs::write(&file, authority.cert.pem()).unwrap();
     assert!(ask(&point).await.unwrap().allowed);
 }
+
+#[tokio::test]
+async fn a_uri_is_asked_about_in_its_normal_form() {
+    let service = Service::saying(r#"{"allow":true}"#).await;
+    let point = service.point("cacheFor: '0s'");
+    let identity = client(json!({}));
+    let ask = async |uri: &str| {
+        let item = AskedItem { kind: Kind::Resource, name: uri, backend: "fs", original_name: None };
+        let (method, profile, arguments) = ("resources/read", None, None);
+        point.ask(&PointQuestion { identity: &identity, profile, method, item, arguments }).await
+    };
+    ask("file:///pub/../priv/x").await.unwrap();
+    let asked = service.body(0);
+    assert_eq!(asked["resource"]["name"], "file:///priv/x");
+    assert_eq!(asked["resource"]["spellings"], json!(["file:///pub/../priv/x"]));
+    ask("file:///priv%61te/x").await.unwrap();
+    assert_eq!(service.body(1)["resource"]["spellings"], json!(["file:///private/x"]));
+    ask("file:///pub/x").await.unwrap();
+    assert_eq!(service.body(2)["resource"].get("spellings"), None);
+    for ambiguous in ["file:///pub/..%2fpriv/x", "file:///../x", "file:///pub/a%00"] {
+        let refused = ask(ambiguous).await;
+        assert!(matches!(refused, Err(PointFailure::Unaskable(_))), "{ambiguous}: {refused:?}");
+    }
+    assert_eq!(service.count(), 3);
+}

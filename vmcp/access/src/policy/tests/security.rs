@@ -63,6 +63,41 @@ fn an_amount_that_no_decimal_holds_is_denied() {
 }
 
 #[test]
+fn an_argument_in_another_letter_case_than_a_policy_reads_is_denied() {
+    let who = identity("a", json!({}));
+    for idiom in IDIOMS {
+        let policy = policy(&idiom);
+        for arguments in
+            [r#"{"Amount":5000}"#, r#"{"amount":1,"AMOUNT":5000}"#, r#"{"amount":1,"\u0041mount":5000}"#]
+        {
+            denied(&policy, &who, &tool("one_pay", Some(arguments)));
+        }
+        for arguments in [r#"{"amount":1,"Amounts":1,"note":"a","Note":"b"}"#, r#"{"a":{"Amount":5000}}"#] {
+            allowed(&policy, &who, &tool("one_pay", Some(arguments)));
+        }
+    }
+    let nested = policy(&[
+        "permit(principal, action, resource);",
+        r#"forbid(principal, action, resource) when { context.arguments has pay.task && context.arguments.pay.task == "go" };"#,
+        "forbid(principal, action, resource) when { context has arg_id_long && context.arg_id_long > 5 };",
+    ]);
+    for arguments in [
+        r#"{"pay":{"Task":"go"}}"#,
+        "{\"pay\":{\"tas\u{212a}\":\"go\"}}",
+        "{\"pay\":{\"ta\u{17f}k\":\"go\"}}",
+        r#"{"Pay":{"task":"go"}}"#,
+        r#"{"pay":{"task":2,"TASK":"go"}}"#,
+        r#"{"pay":{"task":2,"x":1,"X":"go"}}"#,
+        r#"{"pay":[{"task":2,"Task":"go"}]}"#,
+        r#"{"ID":6}"#,
+        r#"{"pay":{"task":"go"}}"#,
+    ] {
+        denied(&nested, &who, &tool("one_pay", Some(arguments)));
+    }
+    allowed(&nested, &who, &tool("one_pay", Some(r#"{"pay":{"task":2},"id":5,"Other":{"Task":"go"}}"#)));
+}
+
+#[test]
 fn large_numbers_are_read_as_whole_numbers_or_as_text() {
     let who = identity("a", json!({}));
     let long =

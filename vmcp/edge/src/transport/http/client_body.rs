@@ -36,6 +36,8 @@ pub(crate) struct ClientBody {
     permit: Option<RequestPermit>,
     clock: Option<Arc<StreamClock>>,
     active: Option<ActiveRequest>,
+    /// Ends the body early.
+    ended: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl ClientBody {
@@ -74,6 +76,13 @@ impl ClientBody {
         self.clock = Some(clock);
     }
 
+    /// Ends a stream of server-sent events of a call when `ended` is ready.
+    pub(crate) fn end_with(&mut self, ended: impl Future<Output = ()> + Send + 'static) {
+        if !self.is_pushed {
+            self.ended = Some(Box::pin(ended));
+        }
+    }
+
     /// Counts the request as under way until the answer is sent or dropped.
     pub(crate) fn end(&mut self, active: ActiveRequest) {
         self.active = Some(active);
@@ -88,6 +97,11 @@ impl Body for ClientBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<ByteRope>, BrokenOff>>> {
+        if self.ended.as_mut().is_some_and(|ended| ended.as_mut().poll(context).is_ready()) {
+            self.ended = None;
+            self.content = Coalesced::default();
+            return Poll::Ready(None);
+        }
         let size = if self.clock.is_some() { HTTP2_PIECE } else { HTTP1_PIECE };
         let polled = self.content.poll_ready(size, context);
         if let Some(clock) = &self.clock {
@@ -131,6 +145,19 @@ mod tests {
             assert_eq!(pieces.concat(), expected);
             assert!(body.is_end_stream());
         }
+    }
+
+    #[tokio::test]
+    async fn a_stream_of_a_call_ends_early() {
+        let pieces = futures::stream::iter([Ok(Bytes::from_static(b"event"))]);
+        let mut body = ClientBody::events(pieces.chain(futures::stream::pending()));
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        body.end_with(async {
+            let _ = ended.await;
+        });
+        assert!(body.frame().await.is_some());
+        end.send(()).unwrap();
+        assert!(body.frame().await.is_none() && body.is_end_stream());
     }
 
     #[tokio::test]

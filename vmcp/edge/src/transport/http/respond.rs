@@ -149,6 +149,12 @@ pub(crate) fn stream(messages: impl Stream<Item = Bytes> + Send + 'static) -> Re
     event_stream(ClientBody::pushed_events(events))
 }
 
+/// True for a response of server-sent events.
+pub(crate) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes() == b"text/event-stream")
+}
+
 /// Responds with server-sent events.
 fn event_stream(events: ClientBody) -> Response {
     let mut response = Response::new(events);

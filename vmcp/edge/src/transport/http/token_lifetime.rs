@@ -1,6 +1,6 @@
 //! Streams that stay open end with the credential that opened them: when its token expires, and when its key,
 //! its issuer, its certificate authority or the credential itself is withdrawn. Its successor opens the next
-//! one.
+//! one. The stream of a call outlives the token, but not its withdrawal.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -54,14 +54,37 @@ impl StreamCredential {
         }
     }
 
+    /// Returns when the credential is withdrawn. A call that began in time may outlive its token.
+    pub(super) async fn withdrawn(self) {
+        loop {
+            sleep(CHECK_INTERVAL).await;
+            let authentication = Arc::clone(&self.engine.snapshot().authentication);
+            let is_withdrawn = if self.left().is_some_and(|left| left.is_zero()) {
+                authentication.revocations().refuses(&self.identity)
+            } else {
+                !self.is_good().await
+            };
+            if is_withdrawn {
+                tracing::info!(
+                    subject = self.identity.subject(),
+                    "the stream of a call ends: its credential was withdrawn"
+                );
+                return;
+            }
+        }
+    }
+
+    /// Returns the time until the token expires; `None` if it never does.
+    fn left(&self) -> Option<Duration> {
+        let expires = self.identity.as_known().and_then(KnownIdentity::expires)?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Some(Duration::from_secs(expires).saturating_sub(now))
+    }
+
     /// Returns when the credential has ended.
     async fn ended(self) {
-        let expires = self.identity.as_known().and_then(KnownIdentity::expires);
         loop {
-            let left = expires.map(|expires| {
-                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-                Duration::from_secs(expires).saturating_sub(now)
-            });
+            let left = self.left();
             if left.is_some_and(|left| left.is_zero()) {
                 return;
             }
@@ -127,5 +150,24 @@ mod tests {
         let removed = stream_of(&engine, u64::MAX).await;
         engine.apply(config(&with_key("another-0123456789abcdef"))).await;
         tokio::time::timeout(SOON, removed).await.unwrap().unwrap();
+    }
+    #[tokio::test]
+    async fn the_stream_of_a_call_outlives_its_token_and_not_its_withdrawal() {
+        const SOON: Duration = Duration::from_secs(10);
+        let engine = engine(&with_key(KEY)).await;
+        let claims = serde_json::Map::from_iter([("exp".to_owned(), 1.into())]);
+        let credential = StreamCredential {
+            engine: engine.clone(),
+            identity: Identity::known("https://idp.example", "alice", claims, None),
+            headers: HeaderMap::new(),
+            certificate: None,
+            session_began: None,
+        };
+        let ended = tokio::spawn(credential.withdrawn());
+        sleep(CHECK_INTERVAL + Duration::from_millis(500)).await;
+        assert!(!ended.is_finished(), "an expired token");
+        let alice = RevokedCredentials { subject: Some("alice".into()), ..RevokedCredentials::default() };
+        engine.revoke(alice, SOON, false).unwrap();
+        tokio::time::timeout(SOON, ended).await.unwrap().unwrap();
     }
 }

@@ -1,4 +1,5 @@
-//! Arguments that a policy reads must be of the types of the tool's schema, by every way to the tool.
+//! Arguments that a policy reads must be of the types of the tool's schema, by every way to the tool. Values
+//! of completions are arguments, too.
 
 use serde_json::json;
 
@@ -39,4 +40,50 @@ async fn a_direct_call_fits_the_schema_where_a_policy_reads_arguments() {
     assert!(good.starts_with("result"), "{good}");
     let unread = go(&engine, "tools/call", &json!({"name": "one_note", "arguments": {"amount": "5"}})).await;
     assert!(unread.starts_with("result"), "no policy reads arguments of this tool: {unread}");
+}
+
+const ABOUT_COMPLETIONS: &str = r#"
+incomingAuth:
+  authz:
+    policies:
+    - 'permit(principal, action, resource);'
+    - |
+      forbid(principal, action == Action::"get_prompt", resource)
+      when { context has arg_repo && context.arg_repo == "secret" };
+    - |
+      forbid(principal, action == Action::"read_resource", resource)
+      when { resource.uri like "one://private*" };
+"#;
+
+#[tokio::test]
+async fn values_of_a_completion_are_judged_as_arguments_and_in_the_uri() {
+    let settings = format!("{KEYWORDS}{ABOUT_COMPLETIONS}");
+    let Setup { engine, backends, .. } = setup_with(Options::default(), &settings).await;
+    let prompt = json!({"type": "ref/prompt", "name": "one_ask"});
+    let template = json!({"type": "ref/resource", "uri": "one://{id}"});
+    let ask = async |reference: &Value, name: &str, value: &str, given: Value| {
+        let argument = json!({"name": name, "value": value});
+        let params = json!({"ref": reference, "argument": argument, "context": {"arguments": given}});
+        go(&engine, "completion/complete", &params).await
+    };
+    let reached = backends[0].methods().len();
+    for (reference, name, value, given, error) in [
+        (&prompt, "branch", "", json!({"repo": "secret"}), "Unknown prompt"),
+        (&prompt, "repo", "secret", json!({}), "Unknown prompt"),
+        (&template, "id", "private/plans", json!({}), "Resource not found"),
+        (&template, "part", "", json!({"id": "private"}), "Resource not found"),
+        (&prompt, "branch", "", json!({"repo": 5}), "must hold texts"),
+    ] {
+        let refused = ask(reference, name, value, given.clone()).await;
+        assert!(refused.starts_with("error") && refused.contains(error), "{name} {given}: {refused}");
+    }
+    assert_eq!(backends[0].methods().len(), reached, "the backend hears nothing");
+    for (reference, name, value, given) in [
+        (&prompt, "branch", "secret", json!({"repo": "open"})),
+        (&prompt, "repo", "sec", Value::Null),
+        (&template, "id", "public", json!({})),
+    ] {
+        let completed = ask(reference, name, value, given.clone()).await;
+        assert!(completed.starts_with("result"), "{name} {given}: {completed}");
+    }
 }

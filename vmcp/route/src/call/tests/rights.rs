@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use vmcp_access::authentication::revocations::RevokedCredentials;
 use vmcp_backend::{CallError, Denier};
 
 use super::*;
@@ -95,6 +96,25 @@ async fn a_tool_that_needs_scopes_stays_listed_and_its_task_needs_them_too() {
         assert!(allowed.starts_with("result"), "{way}: {allowed}");
     }
     assert_eq!(backends[0].methods().len(), 3);
+}
+
+#[tokio::test]
+async fn a_run_of_a_withdrawn_identity_makes_no_further_calls() {
+    let settings = format!("{KEYWORDS}incomingAuth:\n{OIDC}");
+    let Setup { engine, backends, seen } = setup_with(Options::default(), &settings).await;
+    let (alice, arguments) = (of(json!({"iat": 1})), to_raw_value(&json!({})).unwrap());
+    let tools = Tools::new(engine.clone());
+    let before = tools.call(&alice, "one_work", &arguments).await;
+    assert!(matches!(before, ToolResult::Complete(_)), "{before:?}");
+    let withdrawn = RevokedCredentials { subject: Some("alice".into()), ..RevokedCredentials::default() };
+    engine.revoke(withdrawn, Duration::from_mins(1), false).unwrap();
+    let calls = backends[0].methods().len();
+    seen.take();
+    let after = tools.call(&alice, "one_work", &arguments).await;
+    assert!(matches!(after, ToolResult::Unknown), "{after:?}");
+    let record = only(&seen);
+    assert_eq!((record.outcome, record.policy), (Outcome::Denied, Some(PolicyId::new("withdrawn"))));
+    assert_eq!(backends[0].methods().len(), calls);
 }
 
 /// A decision point that gives each question the same answer.

@@ -87,11 +87,16 @@ async fn hidden_items_cannot_be_told_from_unknown_ones_by_time() {
 async fn refusals_of_hidden_and_unknown_items_end_at_the_same_time() {
     let Setup { engine, seen, .. } =
         setup_with(Options::default(), &format!("{KEYWORDS}{}", policies())).await;
-    for name in ["one_work", "one_none"] {
+    for (way, name, words) in [
+        ("tools/call", "one_work", "Unknown tool"),
+        ("tools/call", "one_none", "Unknown tool"),
+        ("one/search", "", "method not found"),
+        ("none/search", "", "method not found"),
+    ] {
         seen.take();
         let begun = Instant::now();
-        let refused = go_as(&engine, bob(), "tools/call", &json!({"name": name})).await;
-        assert!(refused.contains("Unknown tool"), "{refused}");
-        assert!(begun.elapsed() >= Duration::from_millis(5), "{name}: {:?}", begun.elapsed());
+        let refused = go_as(&engine, bob(), way, &json!({"name": name})).await;
+        assert!(refused.contains(words), "{refused}");
+        assert!(begun.elapsed() >= Duration::from_millis(5), "{way} {name}: {:?}", begun.elapsed());
     }
 }

@@ -1,13 +1,18 @@
 //! Reads an envelope, its `params` and their `_meta` in one pass, as offsets into the text.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
-use vmcp_json::object::ObjectError;
+use vmcp_json::object::{Object, ObjectError};
 use vmcp_json::reader::{Reader, Unexpected};
 use vmcp_json::text;
 
+use crate::message::letter_case;
 use crate::message::meta::META;
+use crate::message::methods;
 use crate::message::params::ParamsError;
+use crate::message::subject;
 
 /// A part of the text. A message has less than 4 GiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -176,6 +181,38 @@ impl Keys {
             return Err(ParamsError::Meta(ObjectError::NotAnObject));
         }
         self.check_level(text, Level::Meta).map_err(ParamsError::Meta)
+    }
+
+    /// Returns a reserved key in another letter case, as written and as reserved. Only requests that name a
+    /// subject count: backends answer these, by a name that policies have judged.
+    pub(super) fn misspelled(&self, text: &str, method: &str) -> Option<(String, &'static str)> {
+        let completes = method == methods::COMPLETE;
+        if !completes && subject::key(method).is_none() {
+            return None;
+        }
+        self.entries.iter().find_map(|entry| {
+            let reserved: &[_] = match entry.level {
+                Level::Params if completes => &letter_case::COMPLETION,
+                Level::Params => &letter_case::PARAMS,
+                Level::Meta => &letter_case::META,
+            };
+            let name = if entry.is_escaped {
+                text::unquoted(entry.key.of(text)).unwrap_or_default()
+            } else {
+                Cow::Borrowed(entry.key.unquoted().of(text))
+            };
+            if let Some(key) = letter_case::misspelled(&name, reserved) {
+                return Some((name.into_owned(), key));
+            }
+            if !completes || entry.level != Level::Params || name == META {
+                return None;
+            }
+            let members = Object::parse_valid(entry.value.of(text)).ok()?;
+            members.keys().find_map(|name| {
+                let key = letter_case::misspelled(name, &letter_case::COMPLETION_MEMBERS)?;
+                Some((name.to_owned(), key))
+            })
+        })
     }
 
     fn check_level(&self, text: &str, level: Level) -> Result<(), ObjectError> {

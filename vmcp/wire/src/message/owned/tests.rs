@@ -71,3 +71,38 @@ fn absent_parameters_read_as_an_empty_object() {
     assert!(OwnedParams::from_text("[]").is_err() && OwnedParams::from_text("{").is_err());
     assert_eq!(OwnedParams::from_text(" {\"a\":1} ").unwrap().text(), "{\"a\":1}");
 }
+
+#[test]
+fn a_reserved_key_in_another_letter_case_is_refused() {
+    for (method, params, written, key) in [
+        ("tools/call", r#"{"name":"ok","Name":"vault"}"#, "Name", "name"),
+        ("tools/call", r#"{"name":"ok","n\u0041me":"vault"}"#, "nAme", "name"),
+        ("tools/call", r#"{"name":"ok","ARGUMENTS":{"a":1}}"#, "ARGUMENTS", "arguments"),
+        ("tools/call", r#"{"name":"ok","argument\u017f":{"a":1}}"#, "argument\u{17f}", "arguments"),
+        ("tools/call", r#"{"name":"ok","ta\u017f\u212a":{}}"#, "ta\u{17f}\u{212a}", "task"),
+        ("tools/call", r#"{"name":"ok","_meta":{"ProgressToken":7}}"#, "ProgressToken", "progressToken"),
+        ("prompts/get", r#"{"NAME":"vault"}"#, "NAME", "name"),
+        ("resources/read", r#"{"uri":"a:b","Uri":"a:c"}"#, "Uri", "uri"),
+        ("resources/subscribe", r#"{"uri":"a:b","URI":"a:c"}"#, "URI", "uri"),
+        ("tasks/result", r#"{"taskId":"a","taskid":"b"}"#, "taskid", "taskId"),
+        ("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"a"},"Ref":{}}"#, "Ref", "ref"),
+        ("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"a","Name":"b"}}"#, "Name", "name"),
+        ("completion/complete", r#"{"argument":{"name":"a","Value":"b"}}"#, "Value", "value"),
+        ("completion/complete", r#"{"context":{"Arguments":{}}}"#, "Arguments", "arguments"),
+    ] {
+        let error = read(&format!(r#"{{"jsonrpc":"2.0","id":3,"method":"{method}","params":{params}}}"#));
+        let error = error.unwrap_err();
+        assert_eq!(error.reason, Reason::LetterCase { written: written.to_owned(), key }, "{params}");
+        assert_eq!(
+            (error.code(), error.id.as_deref().map(RawValue::get)),
+            (codes::INVALID_PARAMS, Some("3"))
+        );
+    }
+    for (method, params) in [
+        ("tools/call", r#"{"name":"ok","arguments":{"Name":1,"name":2},"names":1,"x-Name":2}"#),
+        ("tools/call", r#"{"name":"ok","_meta":{"Name":1,"x":2}}"#),
+        ("vendor/get", r#"{"Name":"x"}"#),
+    ] {
+        request(&format!(r#"{{"jsonrpc":"2.0","id":3,"method":"{method}","params":{params}}}"#));
+    }
+}
