@@ -153,10 +153,7 @@ fn a_websocket_is_an_address_of_its_transport_alone() {
             json!({ "remoteUrl": "https://live.example.com/mcp", "transport": "websocket" }),
             "not the address of a websocket",
         ),
-        (
-            json!({ "remoteUrl": "ws://10.0.0.1/mcp", "transport": "websocket" }),
-            "leads to a private address",
-        ),
+        (json!({ "remoteUrl": "ws://10.0.0.1/mcp", "transport": "websocket" }), "leads to a private address"),
     ] {
         let (phase, _, message) = validated(&spec, &none, "RemoteURLValidated");
         assert_eq!(phase, MCPServerEntryPhase::Failed, "{spec}");
