@@ -43,7 +43,7 @@ use crate::fields::yaml_block::Block;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "(self.transport == 'websocket') == self.remoteUrl.startsWith('ws')",
+    "(has(self.transport) && self.transport == 'websocket') == self.remoteUrl.startsWith('ws')",
     "ws:// and wss:// go with transport: websocket, http:// and https:// with the others; correct one of the two",
 )])))]
 pub struct MCPServerEntrySpec {
