@@ -66,7 +66,7 @@ fn a_rule_for_images_names_the_image_each_argument_and_each_variable() {
         !names("ghcr.io/acme/time:1.2.0", &[], &[]) && !names("ghcr.io/acme/time:1.2.0", &["-e", "x"], &[])
     );
     assert!(!names("ghcr.io/acme/time:1.2.0", &zone, &["NODE_OPTIONS"]));
-    // A program of a client is none of the image's, and has no image of this rule.
+    // A command line takes a rule with `command`.
     let words = vec!["--zone", "UTC"];
     let program = ServerSource::Program { words, env: vec![] };
     assert!(!admin.names(&program) && admin.image_of(&program).is_none());
