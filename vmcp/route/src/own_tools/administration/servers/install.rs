@@ -78,7 +78,7 @@ pub(super) async fn run(
         registry_name: entry.name.clone(),
         version: entry.version.clone(),
         origin: draft.origin.clone(),
-        runs: report::runs(&draft),
+        runs: runs(&place, &draft),
         notes: draft.notes.clone(),
         needs: Vec::new(),
     };
@@ -136,6 +136,17 @@ fn draft(
     })
 }
 
+/// Returns the command, the address, or the image with the arguments of its own program.
+fn runs(place: &ServerPlace, draft: &Draft) -> String {
+    match place {
+        ServerPlace::Image { image, args, .. } => {
+            let words: Vec<&str> = std::iter::once(image).chain(args).map(String::as_str).collect();
+            words.join(" ")
+        }
+        ServerPlace::Program { .. } | ServerPlace::Remote { .. } => report::runs(draft),
+    }
+}
+
 /// True for a word with a value that was given, and that neither the entry publishes as a default or a choice
 /// nor the configuration replaces by a variable. Numbers and switches stay plain.
 fn is_private(draft: &Draft, text: &Text) -> bool {
@@ -186,17 +197,16 @@ fn place(draft: &Draft, in_pods: bool) -> Result<ServerPlace, Refusal> {
 
 /// Returns the image at a place of Docker's command, with the arguments behind it. Of Docker's options, those
 /// about variables are in `env`, and a pod has no use for the others; a folder of this machine is refused.
-fn image(mut words: Vec<String>, at: usize, env: BTreeMap<String, Secret>) -> Result<ServerPlace, Refusal> {
-    let mut image_and_args = words.split_off(at.min(words.len()));
-    if words.iter().any(|option| option == "--mount") {
+fn image(words: Vec<String>, at: usize, env: BTreeMap<String, Secret>) -> Result<ServerPlace, Refusal> {
+    let mut words = words.into_iter();
+    if words.by_ref().take(at).any(|option| option == "--mount") {
         return Err(refused(
             "the server wants a folder of its user (`--mount`), which a pod in a cluster does not have: choose \
              another way with 'via', or have an administrator apply an MCPServer with a volume",
         ));
     }
-    let args = image_and_args.split_off(1.min(image_and_args.len()));
-    match image_and_args.pop() {
-        Some(image) => Ok(ServerPlace::Image { image, args, env }),
+    match words.next() {
+        Some(image) => Ok(ServerPlace::Image { image, args: words.collect(), env }),
         None => Err(refused("the entry names no image")),
     }
 }

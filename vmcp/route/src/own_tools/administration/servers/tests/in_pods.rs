@@ -100,6 +100,7 @@ async fn an_image_of_the_registry_runs_in_a_pod_if_a_rule_names_it() {
     let clock = json!({"name": "com.example/clock"});
     let (installed, asked) = setup.ask("accept", "optim.install_server", clock).await;
     assert_eq!(installed["origin"], "oci ghcr.io/example/clock:1.0.0", "{installed}");
+    assert_eq!(installed["runs"], "ghcr.io/example/clock:1.0.0 --utc", "Docker runs nowhere: {installed}");
     assert_eq!(installed["needs"][0]["input"], "TOKEN", "{installed}");
     let lines = "a pod of its own runs the program of this image: ghcr.io/example/clock:1.0.0\n\"--utc\"";
     assert!(asked[0].contains(lines), "{asked:?}");
