@@ -42,6 +42,10 @@ use crate::fields::yaml_block::Block;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "(has(self.transport) && self.transport == 'websocket') == self.remoteUrl.startsWith('ws')",
+    "ws:// and wss:// go with transport: websocket, http:// and https:// with the others; correct one of the two",
+)])))]
 pub struct MCPServerEntrySpec {
     /// MCPGroup that the server belongs to. VirtualMCPServers without a group serve all servers of the
     /// namespace.
@@ -50,8 +54,9 @@ pub struct MCPServerEntrySpec {
     /// The only VirtualMCPServer that serves it. Default: every VirtualMCPServer that selects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmcp_ref: Option<LocalReference>,
-    /// URL of the MCP endpoint, http or https, without credentials, such as `https://mcp.example.com/mcp`.
-    #[schemars(length(min = 1, max = 2048), regex(pattern = r"^https?://[^\s/?#@]+([/?][^\s]*)?$"))]
+    /// URL of the MCP endpoint, http or https, or ws or wss with `transport: websocket`, without credentials,
+    /// such as `https://mcp.example.com/mcp`.
+    #[schemars(length(min = 1, max = 2048), regex(pattern = r"^(https?|wss?)://[^\s/?#@]+([/?][^\s]*)?$"))]
     pub remote_url: String,
     /// `false`: VirtualMCPServers list the server, and neither connect, search nor call it. Default: `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +70,8 @@ pub struct MCPServerEntrySpec {
     /// Headers sent with every request.
     #[serde(default)]
     pub header_forward: HeaderForward,
-    /// Certificate authorities that the server is trusted by, besides those of the system. Only for `https`.
+    /// Certificate authorities that the server is trusted by, besides those of the system. Only for `https`
+    /// and `wss`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle_ref: Option<CaBundleReference>,
     /// Clients that share a connection to the server: all of them, those of one principal, or
@@ -100,6 +106,18 @@ pub enum RemoteTransport {
     StreamableHttp,
     /// The older HTTP+SSE transport.
     Sse,
+    /// Text frames of a websocket, with the subprotocol `mcp`.
+    Websocket,
+}
+
+impl RemoteTransport {
+    /// Returns the scheme of the addresses of this transport, in clear text and with TLS.
+    pub fn schemes(self) -> [&'static str; 2] {
+        match self {
+            Self::StreamableHttp | Self::Sse => ["http", "https"],
+            Self::Websocket => ["ws", "wss"],
+        }
+    }
 }
 
 /// Headers sent with every request.

@@ -25,9 +25,9 @@ pub use self::config::code_mode::CodeMode;
 pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
 pub use self::embeddings::{Embeddings, OpenAi, Tei};
 pub use self::exposure::{
-    Autoscaling, Console, ConsoleAccess, ConsoleSignIn, ExtensionReference, HeaderModifier, HttpHeader,
-    HttpRoute, HttpRouteFilter, HttpRouteFilterType, HttpRouteTimeouts, NetworkPolicy, ParentReference,
-    PathRewrite, PathRewriteType, PodDisruptionBudget, UrlRewrite,
+    Autoscaling, Console, ConsoleAccess, ConsoleSignIn, Events, ExtensionReference, HeaderModifier,
+    HttpHeader, HttpRoute, HttpRouteFilter, HttpRouteFilterType, HttpRouteTimeouts, NetworkPolicy,
+    ParentReference, PathRewrite, PathRewriteType, PodDisruptionBudget, UrlRewrite,
 };
 pub use self::incoming_auth::{
     ApiKey, DecisionPoint, IncomingAuth, IncomingAuthType, OidcConfigReference, RequiredBinding,
@@ -172,6 +172,9 @@ pub struct VirtualMCPServerSpec {
     /// Web console of the pods. Without it, only a forwarded port leads to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub console: Option<Console>,
+    /// Events of the pods, for programs that watch. Default: none are served.
+    #[serde(skip_serializing_if = "is_default")]
+    pub events: Events,
     /// Type of the Service. Other types than `ClusterIP` need `allowAnonymousExposure` if the endpoint is
     /// anonymous.
     pub service_type: ServiceType,

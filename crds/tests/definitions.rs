@@ -128,7 +128,7 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
 }
 
 /// Settings that a resource gives in another form, or that the operator decides.
-const OTHERWISE: [&str; 18] = [
+const OTHERWISE: [&str; 17] = [
     // Ports and secrets of the pods.
     "server.listen",
     "server.adminListen",
@@ -151,8 +151,6 @@ const OTHERWISE: [&str; 18] = [
     "optimizer.llm.apiKey",
     // A webhook may have a secret, which a resource holds by reference only.
     "optimizer.sessionHooks.webhooks",
-    // In a cluster, resources are the source of servers.
-    "optimizer.admin.registry",
 ];
 
 fn compare(model: &Value, setting: &Value, field: &Value, path: &str) {

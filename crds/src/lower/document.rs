@@ -5,8 +5,8 @@ use vmcp_config::raw::RawProvider;
 
 use super::incoming_auth;
 use super::pod_layout::{
-    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IP_VARIABLE, SECRETS_DIR,
-    SESSION_KEY, TRUSTED_TOOLS,
+    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, EVENTS_PORT, METRICS_TOKEN, POD_IP_VARIABLE,
+    SECRETS_DIR, SESSION_KEY, TRUSTED_TOOLS,
 };
 use super::prune_missing_backends::MissingBackends;
 use super::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
@@ -312,11 +312,15 @@ impl Document<'_> {
     /// Returns the block `server`: addresses, keys and tokens are the same in every pod; the rest is as the
     /// resource says.
     fn server(&mut self, settings: Block, quarantines: bool) -> Value {
-        let Validated { name, namespace, metrics_token, console, .. } = self.server;
+        let Validated { name, namespace, metrics_token, console, events, .. } = self.server;
         let mut server = Block::new();
         // Both families of addresses, or IPv4 where IPv6 is off.
         server.insert("listen".to_owned(), format!("[::]:{CLIENT_PORT}").into());
         server.insert("adminListen".to_owned(), format!("[::]:{ADMIN_PORT}").into());
+        if events.enabled {
+            // Only then: an earlier vmcp does not know the setting.
+            server.insert("eventsListen".to_owned(), format!("[::]:{EVENTS_PORT}").into());
+        }
         server.insert("sessionKeys".to_owned(), json!([secret_files::reference(SESSION_KEY)]));
         server.insert("peerAddress".to_owned(), format!("${{{POD_IP_VARIABLE}:-}}").into());
         // The headless Service has the address of each ready pod.

@@ -17,8 +17,9 @@ pub struct InlineBackend {
     /// Name of the backend, which is the prefix of its tools where names clash.
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// URL of the MCP endpoint, http or https, without credentials, such as `https://mcp.example.com/mcp`.
-    #[schemars(length(min = 1, max = 2048), regex(pattern = r"^https?://[^\s/?#@]+([/?][^\s]*)?$"))]
+    /// URL of the MCP endpoint, http or https, or ws or wss with `transport: websocket`, without credentials,
+    /// such as `https://mcp.example.com/mcp`.
+    #[schemars(length(min = 1, max = 2048), regex(pattern = r"^(https?|wss?)://[^\s/?#@]+([/?][^\s]*)?$"))]
     pub remote_url: String,
     /// Transport that the server speaks.
     #[serde(default)]
@@ -52,11 +53,17 @@ impl InlineBackend {
                 "use up to 63 lowercase letters, digits and hyphens, a letter or digit first and last";
             problems.push(Problem::new(format!("{path}.name"), format!("`{name}` is no name"), remedy));
         }
-        let url = Url::parse(&self.remote_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let [plain, secure] = self.transport.schemes();
+        let url = Url::parse(&self.remote_url).ok();
+        let url = url.filter(|url| url.scheme() == plain || url.scheme() == secure);
         if url.is_none_or(|url| !url.username().is_empty() || url.password().is_some()) {
-            let message = "is no URL of the schemes http or https without credentials";
-            let remedy =
-                "correct it, such as `https://mcp.example.com/mcp`; an MCPServerEntry takes secret headers";
+            let message = format!(
+                "is no URL of the schemes {plain} or {secure}, which `transport` takes, without credentials"
+            );
+            let remedy = format!(
+                "correct it, such as `{secure}://mcp.example.com/mcp`, or the transport; an MCPServerEntry takes \
+                 secret headers"
+            );
             problems.push(Problem::new(format!("{path}.remoteUrl"), message, remedy));
         }
     }

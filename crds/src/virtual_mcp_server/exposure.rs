@@ -102,6 +102,17 @@ impl Default for NetworkPolicy {
     }
 }
 
+/// A port of each pod with a websocket, `/ws/events`: hooks of coding agents, changed definitions, states of
+/// backends. Viewers present a token of `console.operatorTokenSecretRefs`, or the token of `/metrics`, with
+/// which they see states alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Events {
+    /// `true`: each pod serves its events at port 8766. The headless Service `vmcp-NAME-peers` has the port
+    /// and the address of each ready pod. A change replaces the pods.
+    pub enabled: bool,
+}
+
 /// An HTTPRoute of the Gateway API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

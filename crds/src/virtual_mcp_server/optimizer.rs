@@ -35,8 +35,7 @@ pub struct Optimizer {
     pub settings: Block,
 }
 
-/// Schema of the settings that have no field of their own here. `admin.registry` has no use in a cluster,
-/// where no server of a registry is installed.
+/// Schema of the settings that have no field of their own here.
 struct OptimizerSettingsSchema;
 
 impl JsonSchema for OptimizerSettingsSchema {
@@ -48,7 +47,6 @@ impl JsonSchema for OptimizerSettingsSchema {
             generator,
             &["enabled", "storage", "embeddings", "llm"],
         );
-        yaml_block::remove_nested(&mut schema, "admin", "registry");
         // A webhook may have a secret, and a resource holds secrets by reference only.
         yaml_block::remove_nested(&mut schema, "sessionHooks", "webhooks");
         schema

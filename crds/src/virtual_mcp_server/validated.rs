@@ -17,9 +17,9 @@ pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
 use super::config::failure_handling;
 use super::{
-    AuthServerConfig, Autoscaling, ClientService, Console, HttpRoute, PodDisruptionBudget, ServiceMonitor,
-    ServiceType, SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
-    client_service,
+    AuthServerConfig, Autoscaling, ClientService, Console, Events, HttpRoute, PodDisruptionBudget,
+    ServiceMonitor, ServiceType, SessionStorage, TelemetryConfigReference, VirtualMCPServer,
+    VirtualMCPServerSpec, client_service,
 };
 use crate::fields::references::backend_name_in;
 use crate::fields::resource_overrides::VirtualMCPServerOverrides;
@@ -65,6 +65,8 @@ pub struct Validated {
     pub restarted_at: Option<String>,
     /// The web console; `None`: as the server has it by default.
     pub console: Option<Console>,
+    /// Port of the pods' events.
+    pub events: Events,
     /// PodDisruptionBudget to make.
     pub disruption: Option<Disruption>,
     /// Type of the Service.
@@ -292,6 +294,7 @@ impl VirtualMCPServer {
             is_suspended: spec.suspend,
             restarted_at: self.annotations().get(RESTARTED_AT).cloned(),
             console: spec.console.clone(),
+            events: spec.events.clone(),
             service_type: spec.service_type,
             service: spec.service.clone(),
             session_affinity: spec.session_affinity,

@@ -84,6 +84,27 @@ fn the_optimizer_is_off_unless_it_is_turned_on() {
 }
 
 #[test]
+fn events_are_served_to_holders_of_tokens_if_the_resource_asks_for_them() {
+    let without = lower(&json!({}), &ReferencedObjects::default()).unwrap();
+    assert!(!without.text.contains("eventsListen"), "an earlier vmcp reads it: {}", without.text);
+    let with = lower(&json!({ "events": { "enabled": true } }), &ReferencedObjects::default()).unwrap();
+    let server = &with.config.server;
+    assert_eq!(server.events_listen, Some("[::]:8766".parse().unwrap()));
+    assert_eq!(server.admin_tokens.len(), 1, "the port is open to other machines");
+}
+
+#[test]
+fn a_backend_behind_a_websocket_arrives() {
+    let mut live = backend("live");
+    live.url = "wss://live.example.com/mcp".to_owned();
+    live.transport = RemoteTransport::Websocket;
+    let backends = [live];
+    let referenced = ReferencedObjects { backends: &backends, ..ReferencedObjects::default() };
+    let lowered = lower(&json!({}), &referenced).unwrap();
+    assert_eq!(lowered.config.backends[0].transport.kind(), "websocket");
+}
+
+#[test]
 fn isolation_era_and_questions_of_a_backend_arrive() {
     let mut own = backend("own");
     own.isolation = Some(Isolation::Principal);

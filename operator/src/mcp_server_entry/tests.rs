@@ -141,3 +141,22 @@ fn an_entry_that_is_switched_off_is_valid_and_not_connected() {
     let status = status::compute(&entry, &validated, None);
     assert_eq!(status.phase, Some(MCPServerEntryPhase::Valid));
 }
+
+#[test]
+fn a_websocket_is_an_address_of_its_transport_alone() {
+    let none = ReferencedSecrets::default();
+    let live = json!({ "remoteUrl": "wss://live.example.com/mcp", "transport": "websocket" });
+    assert_eq!(validated(&live, &none, "Valid").0, MCPServerEntryPhase::Valid);
+    for (spec, expected) in [
+        (json!({ "remoteUrl": "wss://live.example.com/mcp" }), "the address of a websocket"),
+        (
+            json!({ "remoteUrl": "https://live.example.com/mcp", "transport": "websocket" }),
+            "not the address of a websocket",
+        ),
+        (json!({ "remoteUrl": "ws://10.0.0.1/mcp", "transport": "websocket" }), "leads to a private address"),
+    ] {
+        let (phase, _, message) = validated(&spec, &none, "RemoteURLValidated");
+        assert_eq!(phase, MCPServerEntryPhase::Failed, "{spec}");
+        assert!(message.contains(expected), "{spec}: {message}");
+    }
+}

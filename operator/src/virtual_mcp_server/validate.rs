@@ -277,7 +277,7 @@ fn added_servers_refusal(server: &Validated, settings: &BuildSettings) -> Option
     let (reason, message) = if settings.server_admin_role.is_none() {
         let message = "spec.optimizer.tools: tools that change servers take rights that this installation grants no \
                        server; set `serverAdmin.enabled: true` of the operator's chart, or remove add_mcp_server, \
-                       remove_mcp_server, enable_mcp_server and disable_mcp_server";
+                       install_server, remove_mcp_server, enable_mcp_server and disable_mcp_server";
         ("ServerAdminDisabled", message)
     } else if server.pods.service_account.is_some() {
         let message = "spec.serviceAccount: tools that change servers take a ServiceAccount that the operator makes \

@@ -8,6 +8,7 @@ mod scenario {
     mod node_faults;
     mod replicas;
     mod scripts_on_node;
+    mod servers_of_agents;
     mod serving;
     mod tool_counts;
     mod workflows_on_node;

@@ -16,7 +16,8 @@
 //! were read. An admission policy of the chart holds a process that was taken over to the same bounds.
 //!
 //! Values of headers and variables are in Secrets that the added object owns. The registrar creates them, and
-//! has no right to read them again.
+//! has no right to read them again. It leaves out secrets of a server from a registry: the user sets their
+//! keys.
 
 mod calls;
 mod manifests;
@@ -25,6 +26,6 @@ pub mod registrar;
 mod rules;
 pub mod virtual_server;
 
-pub use manifests::{ADDED_BY, MANAGED_BY};
+pub use manifests::{ADDED_BY, INSTALLED_FROM, MANAGED_BY};
 pub use registrar::KubernetesRegistrar;
 pub use virtual_server::VirtualServer;

@@ -85,12 +85,17 @@ impl AddedServer {
                 Ok(ServerPlace::Remote { url, headers })
             }
             ServerKind::Program => {
-                let words = list(&["command"]).chain(list(&["args"]));
-                let words = words.filter_map(Value::as_str).map(str::to_owned).collect();
+                let texts = |path: &[&str]| list(path).filter_map(Value::as_str).map(str::to_owned);
                 let variable = |secret| text(secret, &["targetEnvName"]).or_else(|| text(secret, &["key"]));
                 let plain = list(&["env"]).filter_map(|variable| text(variable, &["name"]));
                 let env = list(&["secrets"]).filter_map(variable).chain(plain).map(without_value).collect();
-                Ok(ServerPlace::Program { words, env })
+                let words: Vec<_> = texts(&["command"]).collect();
+                let args = texts(&["args"]);
+                if words.is_empty() {
+                    let image = text(&self.spec, &["image"]).unwrap_or_default().to_owned();
+                    return Ok(ServerPlace::Image { image, args: args.collect(), env });
+                }
+                Ok(ServerPlace::Program { words: words.into_iter().chain(args).collect(), env })
             }
         }
     }
@@ -224,6 +229,9 @@ mod tests {
         let Ok(ServerPlace::Program { words, env }) = program else { panic!("{program:?}") };
         assert_eq!(words, ["npx", "-y", "@acme/mcp"]);
         assert_eq!(env.keys().collect::<Vec<_>>(), ["A", "B"]);
+        let image = of(ServerKind::Program, json!({ "image": "ghcr.io/acme/a:1", "args": ["--utc"] }));
+        let Ok(ServerPlace::Image { image, args, env }) = image else { panic!("{image:?}") };
+        assert_eq!((image.as_str(), args.join(" "), env.len()), ("ghcr.io/acme/a:1", "--utc".to_owned(), 0));
         assert!(of(ServerKind::Entry, json!({})).is_err());
     }
 }

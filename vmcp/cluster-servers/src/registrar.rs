@@ -52,8 +52,7 @@ impl ServerRegistrar for KubernetesRegistrar {
         Box::pin(async move {
             // A change that has begun is made whole, also if its client goes away.
             let made = tokio::spawn(async move { inner.make(&change).await }).await;
-            made.unwrap_or_else(|error| Err(RegistrarError::Unwritable(error.to_string())))?;
-            Ok(MadeChange::default())
+            made.unwrap_or_else(|error| Err(RegistrarError::Unwritable(error.to_string())))
         })
     }
 
@@ -74,13 +73,14 @@ impl ServerRegistrar for KubernetesRegistrar {
 }
 
 impl Inner {
-    async fn make(&self, change: &ServerChange) -> Result<(), RegistrarError> {
+    async fn make(&self, change: &ServerChange) -> Result<MadeChange, RegistrarError> {
         let api = self.api().await?;
         match change {
-            ServerChange::Add(server) => self.add(&api, server).await,
-            ServerChange::Remove { name } => self.write(&api, name, None).await,
-            ServerChange::SetEnabled { name, enabled } => self.write(&api, name, Some(*enabled)).await,
+            ServerChange::Add(server) => return self.add(&api, server).await,
+            ServerChange::Remove { name } => self.write(&api, name, None).await?,
+            ServerChange::SetEnabled { name, enabled } => self.write(&api, name, Some(*enabled)).await?,
         }
+        Ok(MadeChange::default())
     }
 
     async fn api(&self) -> Result<ClusterApi<'_>, RegistrarError> {
@@ -98,7 +98,7 @@ impl Inner {
 
     /// Creates the resource, which claims the name, and after it the Secret that it owns. Without the Secret,
     /// the resource is taken back, unless its own creation got no answer.
-    async fn add(&self, api: &ClusterApi<'_>, new: &NewServer) -> Result<(), RegistrarError> {
+    async fn add(&self, api: &ClusterApi<'_>, new: &NewServer) -> Result<MadeChange, RegistrarError> {
         rules::check(&self.server, new)?;
         let kind = manifests::kind_of(&new.place);
         self.check_other_kind(api, kind, &new.name).await?;
@@ -126,7 +126,7 @@ impl Inner {
         {
             tracing::warn!(server = new.name, %error, "an addition that failed could not be taken back");
         }
-        completed
+        completed.map(|()| manifests::needed(&self.server, new, &secret))
     }
 
     /// Refuses a name that a resource of the other kind has: a name is that of one backend.

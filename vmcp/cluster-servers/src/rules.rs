@@ -4,6 +4,7 @@
 use vmcp_config::addresses;
 use vmcp_engine::server_registrar::{NewServer, RegistrarError, ServerPlace};
 
+use crate::manifests;
 use crate::virtual_server::VirtualServer;
 
 /// Longest name of a server in a pod, in characters: `mcp-NAME` names its Service, which has at most 63.
@@ -12,12 +13,11 @@ const MAX_PROGRAM_NAME: usize = 59;
 /// Refuses a server that cannot be added.
 pub(crate) fn check(server: &VirtualServer, new: &NewServer) -> Result<(), RegistrarError> {
     let refuse = |text: String| Err(RegistrarError::Invalid(text));
-    if new.registered.is_some() {
-        return refuse(
-            "servers of a registry are not installed in a cluster: add the server by its URL or command, or \
-             apply an MCPServer"
-                .to_owned(),
-        );
+    if let Some(label) = manifests::secret_in_plain_text(new) {
+        return refuse(format!(
+            "the secret {label} is part of the URL or of the arguments of this server, and a resource shows both \
+             to all its readers; an administrator can add the server another way"
+        ));
     }
     let name = &new.name;
     if !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
@@ -26,12 +26,6 @@ pub(crate) fn check(server: &VirtualServer, new: &NewServer) -> Result<(), Regis
     }
     match &new.place {
         ServerPlace::Remote { url, .. } => {
-            if !matches!(url.scheme(), "http" | "https") {
-                return refuse(format!(
-                    "a cluster takes no server at {}://; an MCPServerEntry has an http:// or https:// address",
-                    url.scheme()
-                ));
-            }
             if let Some(inside) = addresses::inside(url) {
                 return refuse(format!(
                     "url leads to {inside}; an administrator adds a server there, by an MCPServerEntry with \
@@ -48,13 +42,27 @@ pub(crate) fn check(server: &VirtualServer, new: &NewServer) -> Result<(), Regis
                         .to_owned(),
                 );
             }
-            if name.len() > MAX_PROGRAM_NAME {
+            check_program_name(name)?;
+        }
+        ServerPlace::Image { image, .. } => {
+            if !server.runs_programs {
                 return refuse(format!(
-                    "name has {} characters, and a program takes a name of at most {MAX_PROGRAM_NAME}",
-                    name.len()
+                    "no rule of `spec.optimizer.admin.allow` has an `image`, and a cluster runs the images of \
+                     rules alone; an administrator can add `image: {image}` to the VirtualMCPServer"
                 ));
             }
+            check_program_name(name)?;
         }
     }
     Ok(())
+}
+
+fn check_program_name(name: &str) -> Result<(), RegistrarError> {
+    if name.len() <= MAX_PROGRAM_NAME {
+        return Ok(());
+    }
+    Err(RegistrarError::Invalid(format!(
+        "name has {} characters, and a program takes a name of at most {MAX_PROGRAM_NAME}",
+        name.len()
+    )))
 }

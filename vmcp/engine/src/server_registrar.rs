@@ -40,8 +40,8 @@ pub struct NewServer {
     pub place: ServerPlace,
     /// False to add it switched off.
     pub enabled: bool,
-    /// Image in whose pod its program runs, from a rule; `None` for an address, and where vmcp starts
-    /// programs itself.
+    /// Image in whose pod its program runs, from a rule; `None` for an address, for an image with a program
+    /// of its own, and where vmcp starts programs itself.
     pub image: Option<String>,
     /// The entry of a registry that it is from; `None`: a client described it.
     pub registered: Option<Box<RegisteredServer>>,
@@ -60,8 +60,12 @@ pub struct RegisteredServer {
 /// Facts about a change that was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MadeChange {
-    /// Variables that the user has to set for a new server to work, by the name of its input.
+    /// Variables, or keys of a Secret, that the user has to set for a new server to work, by the name of its
+    /// input.
     pub needed: BTreeMap<String, String>,
+    /// Place where the user sets them, such as "`.env` beside the configuration file"; empty if none is
+    /// needed.
+    pub needed_in: String,
 }
 
 /// Address or command line of a new server. All texts are literal: none refers to a variable or a file.
@@ -71,6 +75,15 @@ pub enum ServerPlace {
     Program {
         /// The program and its arguments; at least one word.
         words: Vec<String>,
+        /// Variables of the program, by name.
+        env: BTreeMap<String, Secret>,
+    },
+    /// An image, whose own program runs in a pod.
+    Image {
+        /// The image, with its tag or digest.
+        image: String,
+        /// Arguments of the program.
+        args: Vec<String>,
         /// Variables of the program, by name.
         env: BTreeMap<String, Secret>,
     },
@@ -88,6 +101,11 @@ impl<'a> From<&'a ServerPlace> for ServerSource<'a> {
         match place {
             ServerPlace::Program { words, env } => ServerSource::Program {
                 words: words.iter().map(String::as_str).collect(),
+                env: env.keys().map(String::as_str).collect(),
+            },
+            ServerPlace::Image { image, args, env } => ServerSource::Image {
+                image,
+                args: args.iter().map(String::as_str).collect(),
                 env: env.keys().map(String::as_str).collect(),
             },
             ServerPlace::Remote { url, headers } => {

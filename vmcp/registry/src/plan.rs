@@ -128,6 +128,9 @@ pub struct Draft {
     pub missing: Vec<String>,
     /// Facts that a person should know.
     pub notes: Vec<String>,
+    /// Place of the image among the words of the command, with [`Way::Oci`]: options of Docker are before it,
+    /// arguments of the image's own program behind it.
+    pub image_at: Option<usize>,
 }
 
 enum Candidate<'a> {

@@ -87,7 +87,7 @@ const CONFIG_MAPS: Right = Right::to_get("configmaps", "ConfigMaps");
 /// Tools by which clients change servers.
 const SERVER_TOOLS: Trigger = Trigger::HasWord(
     "optimizer.tools",
-    &["add_mcp_server", "remove_mcp_server", "enable_mcp_server", "disable_mcp_server"],
+    &["add_mcp_server", "remove_mcp_server", "enable_mcp_server", "disable_mcp_server", "install_server"],
 );
 /// Lists of webhooks.
 const WEBHOOKS: &[&str] = &["mutating", "validating", "post"];

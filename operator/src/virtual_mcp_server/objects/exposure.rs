@@ -12,7 +12,7 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec}
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
-use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, METRICS_TOKEN};
+use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, EVENTS_PORT, METRICS_TOKEN};
 use vmcp_crds::virtual_mcp_server::{
     Autoscaling, Disruption, HttpRoute, HttpRouteFilter, Scale, ServiceMonitor, Validated,
 };
@@ -128,13 +128,14 @@ fn budget(server: &Validated, disruption: &Disruption) -> PodDisruptionBudget {
 }
 
 /// Returns the NetworkPolicy. The admin port stays open to all namespaces: the operator and Prometheus call
-/// it, and it asks for a token. In Istio's ambient mode both ports are reached by the port of tunnels, which
+/// it, and it asks for a token, as the port of events does. In Istio's ambient mode both ports are reached by the port of tunnels, which
 /// is open to the clients and the operator alone.
 fn policy(server: &Validated, from: &[NetworkPolicyPeer], settings: &BuildSettings) -> NetworkPolicy {
     let all_namespaces = NetworkPolicyPeer {
         namespace_selector: Some(LabelSelector::default()),
         ..NetworkPolicyPeer::default()
     };
+    let events = server.events.enabled.then(|| port("TCP", EVENTS_PORT));
     // Replicas forward requests that only one of them can answer.
     let replicas = NetworkPolicyPeer { pod_selector: Some(pods(server)), ..NetworkPolicyPeer::default() };
     NetworkPolicy {
@@ -149,7 +150,7 @@ fn policy(server: &Validated, from: &[NetworkPolicyPeer], settings: &BuildSettin
                 },
                 NetworkPolicyIngressRule {
                     from: Some(vec![all_namespaces]),
-                    ports: Some(vec![port("TCP", ADMIN_PORT)]),
+                    ports: Some(std::iter::once(port("TCP", ADMIN_PORT)).chain(events).collect()),
                 },
                 NetworkPolicyIngressRule {
                     from: Some(vec![operator_pods(settings)]),

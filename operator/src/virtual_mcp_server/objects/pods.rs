@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use vmcp_crds::lower::{
-    ADMIN_PORT, CACHE_DIR, CACHE_VOLUME, CLIENT_PORT, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE,
+    ADMIN_PORT, CACHE_DIR, CACHE_VOLUME, CLIENT_PORT, EVENTS_PORT, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE,
     SCRIPT_JOBS_VARIABLE, SCRIPT_USER_VARIABLE, SECRETS_DIR,
 };
 use vmcp_crds::virtual_mcp_server::{RESTARTED_AT, Validated};
@@ -94,7 +94,7 @@ fn container(server: &Validated, settings: &BuildSettings) -> Container {
         args: Some(vec!["serve".to_owned(), "--config".to_owned(), format!("{CONFIG_DIR}/{CONFIG_FILE}")]),
         // `vmcp.yaml` is the same for all pods; this is the address at which the others reach one.
         env: Some(variables(server, settings)),
-        ports: Some(vec![port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)]),
+        ports: Some(ports(server)),
         startup_probe: Some(probe("/healthz", 1, 120)),
         liveness_probe: Some(probe("/healthz", 10, 3)),
         readiness_probe: Some(probe("/readyz", 2, 2)),
@@ -110,6 +110,11 @@ fn container(server: &Validated, settings: &BuildSettings) -> Container {
         ]),
         ..Container::default()
     }
+}
+
+fn ports(server: &Validated) -> Vec<ContainerPort> {
+    let events = server.events.enabled.then(|| port("events", EVENTS_PORT));
+    [port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)].into_iter().chain(events).collect()
 }
 
 /// Returns the variables of the container; scripts that run as Jobs and servers of clients take the variables

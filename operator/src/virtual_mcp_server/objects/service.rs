@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT};
+use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, EVENTS_PORT};
 use vmcp_crds::virtual_mcp_server::{ServiceType, Validated};
 
 use super::meta;
@@ -36,16 +36,20 @@ pub(in crate::virtual_mcp_server) fn client_service(server: &Validated) -> Servi
     }
 }
 
-/// Returns the headless Service, which resolves to one address a pod and has the admin port.
+/// Returns the headless Service, which resolves to one address a pod and has the admin port. It has the port
+/// of events too: each pod tells its own.
 pub(in crate::virtual_mcp_server) fn peers_service(server: &Validated) -> Service {
     let mut metadata = meta(server, names::peers(&server.name));
     metadata.labels.get_or_insert_default().insert(names::COMPONENT.into(), names::PEERS.into());
+    let events = server.events.enabled.then(|| port("events", EVENTS_PORT));
     Service {
         metadata,
         spec: Some(ServiceSpec {
             cluster_ip: Some("None".to_owned()),
             selector: Some(names::selector(&server.name)),
-            ports: Some(vec![port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)]),
+            ports: Some(
+                [port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)].into_iter().chain(events).collect(),
+            ),
             ..ServiceSpec::default()
         }),
         ..Service::default()

@@ -1,6 +1,7 @@
 //! Tests of the objects as `build` returns them, by the spec that asks for them.
 
 mod added_servers;
+mod events;
 mod stateful_sets;
 mod suspension;
 

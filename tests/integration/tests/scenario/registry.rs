@@ -128,6 +128,20 @@ async fn an_unchanged_registry_is_asked_by_its_tag_and_a_faulty_one_is_told() {
 }
 
 #[tokio::test]
+async fn a_registry_whose_copy_cannot_be_written_is_used_all_the_same() {
+    let registry = LocalRegistry::start().await;
+    let laptop = Laptop::new(&json!({}));
+    // No folder: as under the read-only root of a pod, no copy can be written.
+    laptop.write("cache", "");
+    let mut command = laptop.command(&["registry", "search", "forecast", "--from", &registry.url]);
+    command.env("XDG_CACHE_HOME", laptop.path("cache")).env("VMCP_REGISTRY_TOKEN", "t0ken");
+    let output = command.stdin(std::process::Stdio::null()).output().await.expect("vmcp");
+    let (found, notes) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && found.contains("com.example/weather"), "{notes}");
+    assert!(notes.contains("the registry is fetched again next time"), "{notes}");
+}
+
+#[tokio::test]
 async fn a_server_is_found_shown_and_added_and_the_mirror_serves_while_the_registry_is_away() {
     let registry = LocalRegistry::start().await;
     let laptop = Laptop::new(&json!({}));

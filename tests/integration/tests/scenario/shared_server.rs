@@ -315,6 +315,54 @@ async fn a_session_goes_on_after_its_server_was_killed() {
     second.end().await;
 }
 
+/// Copies the built program by a process of its own: a file that this process writes could not be started
+/// while another test starts a program (`ETXTBSY`).
+#[cfg(target_os = "linux")]
+async fn copy_program(to: &std::path::Path) {
+    let copied = Command::new("cp").arg(binary("vmcp")).arg(to).status().await.expect("cp");
+    assert!(copied.success());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_upgrade_keeps_sessions_and_helpers_of_the_server_that_runs() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut config = settings(std::slice::from_ref(&echo.backend));
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    config["server"] = json!({"listen": ports[0], "adminListen": ports[1]});
+    config["optimizer"]["tools"] = json!(["find_tool", "call_tool", "execute_code"]);
+    let laptop = Laptop::new(&config);
+    let (program, next) = (laptop.path("vmcp"), laptop.path("vmcp.next"));
+    copy_program(&program).await;
+    copy_program(&next).await;
+    let mut client = Command::new(&program);
+    client.arg("mcp-server").current_dir(laptop.path("")).env("HOME", laptop.path("")).kill_on_drop(true);
+    for name in ["VMCP_LISTEN", "VMCP_URL", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"] {
+        client.env_remove(name);
+    }
+    let mut pipe = Pipe::start(client, tempfile::tempdir().expect("a folder"));
+    initialize(&mut pipe).await;
+    pipe.until_listed("echo_add", 100).await;
+    let before = status(&laptop).await["pid"].clone();
+
+    // An upgrade removes the file, as Homebrew does, or replaces it. The server still starts its helpers.
+    std::fs::remove_file(&program).expect("the upgrade");
+    for id in [1, 2] {
+        let ran = call(&mut pipe, id, "optim_execute_code", json!({"code": "1 + 1"})).await;
+        assert_eq!(ran["result"], "2", "{ran}");
+    }
+    std::fs::rename(&next, &program).expect("the upgrade");
+    let restarted = call(&mut pipe, 3, "restart", json!({})).await;
+    assert_eq!((&restarted["success"], &restarted["killed"]), (&json!(true), &json!(false)), "{restarted}");
+    assert_ne!(restarted["pid"], before);
+    let running = std::fs::read_link(format!("/proc/{}/exe", restarted["pid"])).expect("the server's file");
+    assert_eq!(running, program.canonicalize().expect("a path"), "the program of the upgrade serves");
+    pipe.until_listed("echo_add", 200).await;
+    assert!(add(&mut pipe, 4).await.contains('5'), "the session went on");
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    pipe.end().await;
+}
+
 #[tokio::test]
 async fn a_server_without_clients_ends_unless_a_person_started_it() {
     let echo = Fixture::http("echo", "echo").start().await;

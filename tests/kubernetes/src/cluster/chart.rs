@@ -11,6 +11,9 @@ use crate::{Cluster, Namespace, repository};
 /// Release and namespace of the chart.
 pub const RELEASE: &str = "vmcp-operator";
 
+/// Values that grant servers rights of their own: to run scripts as Jobs, and to add servers for clients.
+const RIGHTS: &str = "scriptJobs.enabled=true,serverAdmin.enabled=true";
+
 /// Returns the path of the chart.
 pub fn chart() -> String {
     repository().join("charts/vmcp-operator").display().to_string()
@@ -36,14 +39,14 @@ fn is_namespaced() -> bool {
 }
 
 impl Cluster {
-    /// Creates a namespace that an operator looks after, which lets scripts run as Jobs: the one release for
-    /// all namespaces, with two replicas of which one leads; or, if [`is_namespaced`], a release in this
-    /// namespace for it alone.
+    /// Creates a namespace that an operator looks after, which lets scripts run as Jobs and clients add
+    /// servers: the one release for all namespaces, with two replicas of which one leads; or, if
+    /// [`is_namespaced`], a release in this namespace for it alone.
     pub async fn served(&self, prefix: &str) -> Namespace {
         static PREPARED: OnceCell<()> = OnceCell::const_new();
         if !is_namespaced() {
             PREPARED
-                .get_or_init(async || self.release(&chart(), "replicas=2,scriptJobs.enabled=true").await)
+                .get_or_init(async || self.release(&chart(), &format!("replicas=2,{RIGHTS}")).await)
                 .await;
             return self.namespace(prefix).await;
         }
@@ -57,8 +60,8 @@ impl Cluster {
         PREPARED.get_or_init(prepare).await;
         let place = self.namespace(prefix).await.with_operator();
         let [vmcp, ..] = in_cluster();
-        let values = "replicas=1,scope=namespace,crds.install=false,scriptJobs.enabled=true";
-        self.upgrade(&place.name, &chart(), values, &vmcp).await;
+        let values = format!("replicas=1,scope=namespace,crds.install=false,{RIGHTS}");
+        self.upgrade(&place.name, &chart(), &values, &vmcp).await;
         place
     }
 

@@ -82,6 +82,21 @@ fn program(name: &str) -> NewServer {
     NewServer { name: name.to_owned(), place, enabled: true, image, registered: None }
 }
 
+/// Returns a server behind a websocket.
+fn websocket(name: &str) -> NewServer {
+    let url = Url::parse(&format!("wss://{name}.example.com/mcp")).expect("a URL");
+    let place = ServerPlace::Remote { url, headers: BTreeMap::new() };
+    NewServer { name: name.to_owned(), place, enabled: true, image: None, registered: None }
+}
+
+/// Returns an image that runs its own program.
+fn image(name: &str) -> NewServer {
+    let env = BTreeMap::from([("API_KEY".to_owned(), VALUE.into())]);
+    let (image, args) = ("ghcr.io/acme/clock:1.0.0".to_owned(), vec!["--utc".to_owned()]);
+    let place = ServerPlace::Image { image, args, env };
+    NewServer { name: name.to_owned(), place, enabled: true, image: None, registered: None }
+}
+
 fn set(name: &str, enabled: bool) -> ServerChange {
     ServerChange::SetEnabled { name: name.to_owned(), enabled }
 }
@@ -203,6 +218,13 @@ async fn servers_are_added_switched_and_removed_as_resources_and_values_stay_in_
         backend["url"] == "https://docs.example.com/mcp" && backend["headers"]["Authorization"].is_string()
     })
     .await;
+    one.change(ServerChange::Add(websocket("live"))).await.expect("a websocket");
+    await_backend(&place, "live", "the websocket", |backend| {
+        (&backend["url"], &backend["transport"])
+            == (&json!("wss://live.example.com/mcp"), &json!("websocket"))
+    })
+    .await;
+    one.change(remove("live")).await.expect("removed");
     one.change(ServerChange::Add(program("time"))).await.expect("a program");
     await_backend(&place, "time", "the program", |backend| backend["url"].is_string()).await;
     let deployment =
@@ -415,7 +437,10 @@ async fn the_right_to_add_servers_gains_a_server_nothing_more() {
     let registrar = registrar(&place, server).await;
     registrar.change(ServerChange::Add(remote("docs"))).await.expect("a server");
     registrar.change(ServerChange::Add(program("time"))).await.expect("a program");
+    registrar.change(ServerChange::Add(websocket("live"))).await.expect("a websocket");
+    registrar.change(ServerChange::Add(image("clock"))).await.expect("an image");
     registrar.change(set("time", false)).await.expect("switched off");
-    registrar.change(remove("time")).await.expect("removed");
-    registrar.change(remove("docs")).await.expect("removed");
+    for added in ["time", "docs", "live", "clock"] {
+        registrar.change(remove(added)).await.expect("removed");
+    }
 }

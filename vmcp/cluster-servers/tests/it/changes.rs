@@ -1,10 +1,10 @@
 //! Servers that are added, switched and removed.
 
 use serde_json::{Value, json};
-use vmcp_cluster_servers::ADDED_BY;
-use vmcp_engine::server_registrar::{RegistrarError, ServerChange, ServerRegistrar as _};
+use vmcp_cluster_servers::{ADDED_BY, INSTALLED_FROM};
+use vmcp_engine::server_registrar::{RegistrarError, ServerChange, ServerPlace, ServerRegistrar as _};
 
-use super::fake_api::{ENTRIES, FakeApi, PROGRAMS, SECRETS, program, remote};
+use super::fake_api::{ENTRIES, FakeApi, PROGRAMS, SECRETS, image, of_registry, program, remote};
 
 const VALUE: &str = "Bearer hunter2";
 
@@ -77,6 +77,62 @@ async fn a_program_is_a_server_in_a_pod_of_the_image_of_its_rule() {
     assert_eq!((&spec["command"], &spec["args"]), (&json!(["npx"]), &json!(["-y", "@acme/mcp-time"])));
     assert_eq!(spec["secrets"][0]["targetEnvName"], "API_KEY");
     assert_eq!(created(&seen, SECRETS)["stringData"], json!({ "0-API_KEY": VALUE }));
+}
+
+#[tokio::test]
+async fn a_websocket_is_an_entry_of_that_transport() {
+    let api = FakeApi::default();
+    let new = remote("live", "wss://live.example.com/mcp", &[]);
+    api.registrar(false).change(ServerChange::Add(new)).await.unwrap();
+    let spec = api.object(ENTRIES, "live").unwrap()["spec"].take();
+    assert_eq!(spec["remoteUrl"], "wss://live.example.com/mcp");
+    assert_eq!(spec["transport"], "websocket");
+}
+
+#[tokio::test]
+async fn an_image_of_a_rule_is_a_server_whose_program_the_operator_finds() {
+    let api = FakeApi::default();
+    let registrar = api.registrar(true);
+    let new = image("clock", "ghcr.io/acme/clock:1.0.0", &["--utc"]);
+    registrar.change(ServerChange::Add(new)).await.unwrap();
+    let spec = api.object(PROGRAMS, "clock").unwrap()["spec"].take();
+    assert_eq!((&spec["image"], &spec["args"]), (&json!("ghcr.io/acme/clock:1.0.0"), &json!(["--utc"])));
+    assert_eq!((spec.get("command"), &spec["transport"]), (None, &json!("stdio")));
+    let place = registrar.place("clock").await.unwrap();
+    let Some(ServerPlace::Image { image, args, .. }) = place else { panic!("{place:?}") };
+    assert_eq!((image.as_str(), args.join(" ").as_str()), ("ghcr.io/acme/clock:1.0.0", "--utc"));
+}
+
+#[tokio::test]
+async fn secrets_of_a_registrys_server_are_keys_that_the_user_sets() {
+    let api = FakeApi::default();
+    let remote = json!({ "remotes": [{
+        "type": "sse", "url": "https://weather.example.com/sse",
+        "headers": [
+            { "name": "Authorization", "value": "Bearer {token}",
+              "variables": { "token": { "isRequired": true, "isSecret": true } } },
+            { "name": "X-City", "value": "Rome" },
+        ],
+    }] });
+    let new = of_registry("weather", &remote);
+    let made = api.registrar(false).change(ServerChange::Add(new)).await.unwrap();
+    let seen = api.take_seen();
+    let entry = created(&seen, ENTRIES);
+    assert_eq!(entry["spec"]["transport"], "sse");
+    assert_eq!(entry["metadata"]["annotations"][INSTALLED_FROM], "com.example/weather 1.0.0");
+    let secret = created(&seen, SECRETS);
+    assert_eq!(secret["stringData"], json!({ "1-X-City": "Rome" }), "the placeholder is written nowhere");
+    assert!(!entry.to_string().contains("placeholder"), "{entry}");
+    let name = secret["metadata"]["name"].as_str().unwrap();
+    let reference = json!({ "name": name, "key": "0-Authorization" });
+    let headers = &entry["spec"]["headerForward"]["addHeadersFromSecret"];
+    assert_eq!(headers[0], json!({ "headerName": "Authorization", "valueSecretRef": reference }));
+    assert_eq!(
+        made.needed.into_iter().collect::<Vec<_>>(),
+        [("token".to_owned(), "0-Authorization".to_owned())]
+    );
+    let form = "; 0-Authorization holds `Bearer <token>`";
+    assert_eq!(made.needed_in, format!("the Secret `{name}` in namespace n{form}"));
 }
 
 #[tokio::test]

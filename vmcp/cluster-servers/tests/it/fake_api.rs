@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use url::Url;
 use vmcp_cluster_servers::{KubernetesRegistrar, VirtualServer};
 use vmcp_config::Secret;
-use vmcp_engine::server_registrar::{NewServer, ServerPlace};
+use vmcp_engine::server_registrar::{NewServer, RegisteredServer, ServerPlace};
+use vmcp_registry::entry::ServerEntry;
+use vmcp_registry::plan::{Draft, Target, Text};
 
 /// Path of the entries of the namespace.
 pub(crate) const ENTRIES: &str = "/apis/toolhive.stacklok.com/v1alpha1/namespaces/n/mcpserverentries";
@@ -161,6 +163,39 @@ pub(crate) fn program(name: &str, line: &str, env: &[(&str, &str)]) -> NewServer
     let words = line.split(' ').map(str::to_owned).collect();
     let (place, image) = (ServerPlace::Program { words, env: values(env) }, Some("node:22".to_owned()));
     NewServer { name: name.to_owned(), place, enabled: true, image, registered: None }
+}
+
+/// Returns an image with arguments for its own program.
+pub(crate) fn image(name: &str, image: &str, args: &[&str]) -> NewServer {
+    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let place = ServerPlace::Image { image: image.to_owned(), args, env: BTreeMap::new() };
+    NewServer { name: name.to_owned(), place, enabled: true, image: None, registered: None }
+}
+
+/// Returns a server of a registry, as its entry with these ways becomes one; each required input has the
+/// value `placeholder`.
+pub(crate) fn of_registry(name: &str, ways: &Value) -> NewServer {
+    let mut entry = json!({ "name": "com.example/weather", "version": "1.0.0" });
+    entry.as_object_mut().unwrap().extend(ways.as_object().unwrap().clone());
+    let entry = ServerEntry::read(&entry).unwrap();
+    let missing = Draft::new(&entry, None, &BTreeMap::new()).unwrap().missing;
+    let answers = missing.into_iter().map(|label| (label, "placeholder".to_owned())).collect();
+    let draft = Draft::new(&entry, None, &answers).unwrap();
+    let all = |texts: &BTreeMap<String, Text>| {
+        texts.iter().map(|(name, text)| (name.clone(), Secret::from(text.plain()))).collect()
+    };
+    let (place, image) = match &draft.target {
+        Target::Program { command, env } => {
+            let words = command.iter().map(Text::plain).collect();
+            (ServerPlace::Program { words, env: all(env) }, Some("node:22".to_owned()))
+        }
+        Target::Remote { url, headers, .. } => {
+            let url = Url::parse(&url.plain()).unwrap();
+            (ServerPlace::Remote { url, headers: all(headers) }, None)
+        }
+    };
+    let registered = RegisteredServer { draft, origin: "com.example/weather 1.0.0".to_owned() };
+    NewServer { name: name.to_owned(), place, enabled: true, image, registered: Some(Box::new(registered)) }
 }
 
 fn values(given: &[(&str, &str)]) -> BTreeMap<String, Secret> {

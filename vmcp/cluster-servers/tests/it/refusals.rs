@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use vmcp_cluster_servers::ADDED_BY;
 use vmcp_engine::server_registrar::{RegistrarError, ServerChange, ServerPlace, ServerRegistrar as _};
 
-use super::fake_api::{ENTRIES, FakeApi, PROGRAMS, SECRETS, program, remote};
+use super::fake_api::{ENTRIES, FakeApi, PROGRAMS, SECRETS, image, of_registry, program, remote};
 
 const URL: &str = "https://docs.example.com/mcp";
 
@@ -67,10 +67,26 @@ async fn servers_that_no_resource_describes_are_refused_without_a_call() {
     let (with, without) = (api.registrar(true), api.registrar(false));
     let mut no_image = program("time", "npx -y @acme/mcp-time", &[]);
     no_image.image = None;
+    let secret_argument = json!({ "packages": [{
+        "registryType": "npm", "identifier": "@acme/time", "version": "1.0.0", "transport": { "type": "stdio" },
+        "packageArguments": [{ "type": "named", "name": "--token", "isRequired": true, "isSecret": true }],
+    }] });
+    let secret_in_url = json!({ "remotes": [{
+        "type": "streamable-http", "url": "https://{key}.example.com/mcp",
+        "variables": { "key": { "isRequired": true, "isSecret": true } },
+    }] });
     for (registrar, new, expected) in [
         (&with, remote("a_b", URL, &[]), "use `a-b`"),
         (&with, remote("a.b", URL, &[]), "use `a-b`"),
-        (&with, remote("ws", "wss://docs.example.com/mcp", &[]), "no server at wss://"),
+        (&with, remote("inside", "ws://10.0.0.1/mcp", &[]), "leads to a private address"),
+        (&without, image("time", "ghcr.io/acme/time:1", &[]), "add `image: ghcr.io/acme/time:1`"),
+        (&with, image(&"a".repeat(60), "ghcr.io/acme/time:1", &[]), "at most 59"),
+        (
+            &with,
+            of_registry("time", &secret_argument),
+            "the secret token is part of the URL or of the arguments",
+        ),
+        (&with, of_registry("time", &secret_in_url), "the secret key is part of the URL or of the arguments"),
         (&with, remote("inside", "http://169.254.169.254/", &[]), "leads to a link-local address"),
         (&with, remote("inside", "http://other.n.svc.cluster.local/", &[]), "allowPrivateEndpoint"),
         (&with, no_image, "`spec.optimizer.admin.allow` has an `image`"),

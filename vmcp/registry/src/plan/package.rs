@@ -50,6 +50,7 @@ pub(super) fn draft(package: &Package, way: Way, mut filler: Filler<'_>) -> Resu
         // Docker takes the values from its own environment, where no list of processes shows them.
         command.extend(passed.into_iter().flat_map(|name| [Text::fixed("-e"), Text::fixed(name)]));
     }
+    let image_at = (way == Way::Oci).then_some(command.len());
     command.push(Text::fixed(pinned.word.clone()));
     for (index, argument) in package.package_arguments.iter().enumerate() {
         let path = format!("{at}.packageArguments[{index}]");
@@ -62,6 +63,7 @@ pub(super) fn draft(package: &Package, way: Way, mut filler: Filler<'_>) -> Resu
         questions: filler.questions,
         missing: filler.missing,
         notes: pinned.notes,
+        image_at,
     })
 }
 

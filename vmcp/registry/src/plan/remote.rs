@@ -48,6 +48,7 @@ pub(super) fn draft(remote: &Remote, mut filler: Filler<'_>) -> Result<Draft, Pl
         questions: filler.questions,
         missing: filler.missing,
         notes,
+        image_at: None,
     })
 }
 

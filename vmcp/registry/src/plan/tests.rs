@@ -83,7 +83,11 @@ fn packages_become_pinned_commands() {
     assert!(text.contains(&command), "{text}\n{command}");
     assert!(text.contains("API_KEY: ${WEATHER_API_KEY}") && text.contains("DB: redis"), "{text}");
     assert!(!text.contains("hunter2"), "{text}");
-    assert_eq!(draft(&oci, &[]).unwrap().missing, ["API_KEY", "source"]);
+    let drafted = draft(&oci, &[]).unwrap();
+    assert_eq!(drafted.missing, ["API_KEY", "source"]);
+    let Target::Program { command, .. } = &drafted.target else { panic!("{drafted:?}") };
+    assert_eq!(command[drafted.image_at.unwrap()].plain(), format!("ghcr.io/example/weather@{digest}"));
+    assert_eq!(draft(&npm, &[]).unwrap().image_at, None);
     let tempting = image(json!({ "runtimeArguments": [{
         "type": "named", "name": "--mount", "value": "type=bind,src={source},dst=/data",
         "variables": { "source": { "default": "/" } },

@@ -10,7 +10,7 @@ use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 pub(crate) use vmcp_engine::context_key::ContextKey;
-pub(crate) use vmcp_engine::engine::snapshot::contextual::choose;
+pub(crate) use vmcp_engine::engine::snapshot::contextual::{choose, topics};
 pub(crate) use vmcp_engine::search::context::Context;
 use vmcp_engine::search::context::learning_mode;
 use vmcp_engine::telemetry::calls::Origin;
@@ -33,6 +33,9 @@ struct ContextSet {
     context_id: Option<String>,
     /// Confidence in the knowledge about such tasks, 0 to 1.
     confidence: f64,
+    /// Topics of the query.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    contexts: Vec<String>,
     /// Tools that are listed now, beside vmcp's own; `None`: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     listed_tools: Option<usize>,
@@ -104,6 +107,7 @@ async fn set(context: CallContext<'_>, arguments: &RawValue) -> Result<ContextSe
         intent,
         context_id: key.handle(),
         confidence: (f64::from(choice.confidence) * 1e4).round() / 1e4,
+        contexts: topics(snapshot, view, &set),
         listed_tools: choice.documents.filter(|_| shows).map(|documents| documents.len()),
         degraded_reason,
     })

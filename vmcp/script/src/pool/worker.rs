@@ -58,7 +58,7 @@ impl Worker {
             .kill_on_drop(true);
         // Ctrl-C at a terminal is for the server, which lets requests in flight end.
         #[cfg(unix)]
-        command.process_group(0);
+        command.process_group(0).arg0("vmcp");
         let mut child = command.spawn()?;
         let no_pipe = || io::Error::other("no pipe");
         let stdin = child.stdin.take().ok_or_else(no_pipe)?;

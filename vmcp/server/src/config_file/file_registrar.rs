@@ -14,7 +14,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use vmcp_config::edit::{self, EditError};
 use vmcp_config::{Problems, Secret};
-use vmcp_engine::server_registrar::{MadeChange, RegistrarError, ServerChange, ServerRegistrar};
+use vmcp_engine::server_registrar::{
+    MadeChange, NewServer, RegistrarError, ServerChange, ServerPlace, ServerRegistrar,
+};
 
 use super::env_file::{self, Addition, OtherValue};
 use super::reference_lookup::ReferenceLookup;
@@ -23,6 +25,8 @@ use super::source::{ConfigInputs, read_config};
 
 /// Edits of the file by others between a read and a write, after which the change is given up.
 const MAX_ATTEMPTS: usize = 3;
+/// Place where the user sets the secrets of a server from a registry.
+const NEEDED_IN: &str = "`.env` beside the configuration file";
 
 /// Writes changes of servers to a configuration file.
 #[derive(Clone)]
@@ -49,6 +53,10 @@ impl FileRegistrar {
 }
 
 impl ServerRegistrar for FileRegistrar {
+    fn check(&self, server: &NewServer) -> Result<(), RegistrarError> {
+        refuse_image(&server.place)
+    }
+
     fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<MadeChange, RegistrarError>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
@@ -83,7 +91,8 @@ impl Inner {
             }
             self.write(&before, &edited)?;
             self.written.notify_one();
-            return Ok(MadeChange { needed: edited.needed });
+            let needed_in = if edited.needed.is_empty() { "" } else { NEEDED_IN };
+            return Ok(MadeChange { needed: edited.needed, needed_in: needed_in.to_owned() });
         }
         Err(RegistrarError::Unwritable("the configuration file is being edited; try again".to_owned()))
     }
@@ -96,6 +105,7 @@ impl Inner {
         let mut written = entry::WrittenEntry::default();
         let text = match change {
             ServerChange::Add(server) => {
+                refuse_image(&server.place)?;
                 let present =
                     self.lookup.values(&self.path, before, super::file_content::read_file, env_file::read);
                 let referred = entry::variables_of(before);
@@ -154,6 +164,16 @@ impl Inner {
     fn replace(&self, text: &str) -> Result<(), RegistrarError> {
         let written = self.path.canonicalize().and_then(|target| write_private(&target, text));
         written.map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+/// Refuses an image with a program of its own, which only a cluster runs; here, Docker's command starts it.
+fn refuse_image(place: &ServerPlace) -> Result<(), RegistrarError> {
+    match place {
+        ServerPlace::Image { image, .. } => Err(RegistrarError::Invalid(format!(
+            "only a cluster runs the image {image} by itself; here, `docker run` starts it"
+        ))),
+        ServerPlace::Program { .. } | ServerPlace::Remote { .. } => Ok(()),
     }
 }
 

@@ -52,6 +52,12 @@ fn without_the_tools_there_is_neither_a_right_nor_a_token() {
         (0, &json!(false))
     );
     assert_eq!(variable(&pod(&objects), "VMCP_ADDED_SERVERS_OF"), None);
+    // Installing a server of a registry adds it.
+    let (_, objects) = built_with(
+        &settings_with_admin(),
+        "{optimizer: {enabled: true, tools: [find_tool, install_server]}}",
+    );
+    assert_eq!(bindings(&objects), ["RoleBinding/x-vmcp-servers"]);
     // An optimizer that is off offers no tool.
     let off = format!("{{optimizer: {{enabled: false, {TOOLS}}}}}");
     let (_, objects) = built_with(&settings_with_admin(), &off);

@@ -43,6 +43,15 @@ pub enum ServerRule {
         /// Image in whose pod the program runs, in a cluster.
         image: Option<String>,
     },
+    /// Images whose own program a cluster runs.
+    Image {
+        /// Pattern of the image, with its tag or digest.
+        image: WordPattern,
+        /// Patterns of the arguments, one for each.
+        args: Vec<WordPattern>,
+        /// Names of variables that a client may set.
+        env: Vec<NamePattern>,
+    },
     /// Servers at these addresses.
     Remote {
         /// Pattern of the address.
@@ -75,6 +84,15 @@ pub enum ServerSource<'a> {
     Program {
         /// The program and its arguments.
         words: Vec<&'a str>,
+        /// Names of its variables.
+        env: Vec<&'a str>,
+    },
+    /// An image, whose own program a cluster starts.
+    Image {
+        /// The image, with its tag or digest.
+        image: &'a str,
+        /// Arguments of the program.
+        args: Vec<&'a str>,
         /// Names of its variables.
         env: Vec<&'a str>,
     },
@@ -128,22 +146,29 @@ impl Admin {
         let mut rules = self.allow.iter().filter(|rule| rule.names(server));
         rules.find_map(|rule| match rule {
             ServerRule::Program { image, .. } => image.as_deref(),
-            ServerRule::Remote { .. } => None,
+            ServerRule::Image { .. } | ServerRule::Remote { .. } => None,
         })
     }
 }
 
 impl ServerRule {
     fn names(&self, server: &ServerSource<'_>) -> bool {
+        let fits = |patterns: &[WordPattern], words: &[&str]| {
+            patterns.len() == words.len()
+                && patterns.iter().zip(words).all(|(pattern, word)| pattern.matches(word))
+        };
+        let may_get = |patterns: &[NamePattern], names: &[&str]| {
+            names.iter().all(|name| patterns.iter().any(|pattern| pattern.matches(name)))
+        };
         match (self, server) {
             (
                 ServerRule::Program { words, env, image: _ },
                 ServerSource::Program { words: given, env: set },
-            ) => {
-                words.len() == given.len()
-                    && words.iter().zip(given).all(|(pattern, word)| pattern.matches(word))
-                    && set.iter().all(|name| env.iter().any(|pattern| pattern.matches(name)))
-            }
+            ) => fits(words, given) && may_get(env, set),
+            (
+                ServerRule::Image { image, args, env },
+                ServerSource::Image { image: wanted, args: given, env: set },
+            ) => image.matches(wanted) && fits(args, given) && may_get(env, set),
             (ServerRule::Remote { url, headers }, ServerSource::Remote { url: given, headers: set }) => {
                 let may_set = |name: &&str| headers.iter().any(|header| header.eq_ignore_ascii_case(name));
                 url.matches(given) && set.iter().all(may_set)
@@ -168,7 +193,7 @@ pub struct RawAdmin {
     pub registry: Option<String>,
 }
 
-/// A kind of servers: programs by `command`, or addresses by `url`.
+/// A kind of servers: programs by `command`, images by `image` alone, or addresses by `url`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ServerRule")]
@@ -183,9 +208,14 @@ pub struct RawServerRule {
     /// Names of headers that a client may set for these addresses.
     pub headers: Vec<String>,
     /// Image that has the program, for a cluster: it runs there in a pod of its own. Without it, a cluster
-    /// runs none of these programs. On a laptop, vmcp starts the program itself.
+    /// runs none of these programs. On a laptop, vmcp starts the program itself. Without `command`: the image
+    /// of a registry's server, whose own program a cluster runs, such as `ghcr.io/acme/mcp-time:*`; one `*`
+    /// stands for letters, digits, `-`, `_` and `.`, behind the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// Arguments of the image's own program, all of them, in order, as in `command`. Only with `image` alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
 }
 
 impl RawAdmin {
@@ -216,19 +246,15 @@ impl RawAdmin {
 
 impl RawServerRule {
     fn validate(&self, path: &str, report: &mut Report) -> Option<ServerRule> {
-        match (&self.url, self.command.split_first()) {
-            (None, Some((program, arguments))) => {
+        match (&self.url, self.command.split_first(), &self.image) {
+            (None, Some((program, arguments)), _) => {
                 if program.is_empty() || program.contains('*') {
                     let path = problems::item(&problems::key(path, "command"), 0);
                     report.problem(&path, "no single program", "name the program in full, such as `npx`");
                 }
-                for (index, word) in arguments.iter().enumerate() {
-                    if word.matches('*').count() > 1 {
-                        let path = problems::item(&problems::key(path, "command"), index + 1);
-                        report.problem(&path, "more than one `*`", "keep one");
-                    }
-                }
+                check_stars(arguments, "command", 1, path, report);
                 check_absent(&self.headers, "headers", "env", path, report);
+                check_absent(&self.args, "args", "command", path, report);
                 self.check_image(path, report);
                 Some(ServerRule::Program {
                     words: self.command.iter().cloned().map(WordPattern).collect(),
@@ -236,9 +262,23 @@ impl RawServerRule {
                     image: self.image.clone(),
                 })
             }
-            (Some(url), None) => {
+            (None, None, Some(image)) => {
+                check_stars(&self.args, "args", 0, path, report);
+                check_absent(&self.headers, "headers", "env", path, report);
+                check_image_pattern(image, path, report);
+                Some(ServerRule::Image {
+                    image: WordPattern(image.clone()),
+                    args: self.args.iter().cloned().map(WordPattern).collect(),
+                    env: self.env.iter().map(NamePattern::new).collect(),
+                })
+            }
+            (Some(url), None, image) => {
                 check_absent(&self.env, "env", "headers", path, report);
-                if self.image.is_some() {
+                if !self.args.is_empty() {
+                    let remedy = "remove them, or name the image by `image`";
+                    report.problem(&problems::key(path, "args"), "no program runs for an address", remedy);
+                }
+                if image.is_some() {
                     let remedy = "remove it, or name the programs by `command`";
                     report.problem(&problems::key(path, "image"), "no program runs for an address", remedy);
                 }
@@ -246,7 +286,7 @@ impl RawServerRule {
                 let headers = self.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
                 Some(ServerRule::Remote { url, headers })
             }
-            (_, command) => {
+            (_, command, _) => {
                 let message = match command {
                     None => "neither `command` nor `url`",
                     Some(_) => "both `command` and `url`",
@@ -265,6 +305,33 @@ impl RawServerRule {
                 format!("name one image in full, such as `node:22`, in at most {MAX_IMAGE_BYTES} bytes");
             report.problem(&problems::key(path, "image"), "not the name of an image", remedy);
         }
+    }
+}
+
+/// Reports words with more than one `*`; `first` is the number of the first one in its list.
+fn check_stars(words: &[String], field: &str, first: usize, path: &str, report: &mut Report) {
+    for (index, word) in words.iter().enumerate() {
+        if word.matches('*').count() > 1 {
+            let path = problems::item(&problems::key(path, field), index + first);
+            report.problem(&path, "more than one `*`", "keep one");
+        }
+    }
+}
+
+/// Reports a pattern of images that reaches more than one registry, or that is too long.
+fn check_image_pattern(image: &str, path: &str, report: &mut Report) {
+    let host = image.split_once('/').map_or("", |(host, _)| host);
+    let is_pattern = !image.is_empty()
+        && image.len() <= MAX_IMAGE_BYTES
+        && !image.contains(char::is_whitespace)
+        && image.matches('*').count() <= 1
+        && !host.contains('*');
+    if !is_pattern {
+        let remedy = format!(
+            "name images with one `*` behind the host, such as `ghcr.io/acme/mcp-time:*`, in at most \
+             {MAX_IMAGE_BYTES} bytes"
+        );
+        report.problem(&problems::key(path, "image"), "not the name of an image", remedy);
     }
 }
 

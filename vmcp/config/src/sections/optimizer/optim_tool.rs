@@ -105,11 +105,12 @@ impl OptimTool {
     pub const OF_SCRIPTS: [OptimTool; 2] = [OptimTool::ExecuteCode, OptimTool::ExecuteToolScript];
 
     /// The tools that change servers.
-    pub const OF_SERVERS: [OptimTool; 4] = [
+    pub const OF_SERVERS: [OptimTool; 5] = [
         OptimTool::AddMcpServer,
         OptimTool::RemoveMcpServer,
         OptimTool::EnableMcpServer,
         OptimTool::DisableMcpServer,
+        OptimTool::InstallServer,
     ];
 
     /// The tools that change servers, and find them in a registry. With identities, only a policy about the

@@ -144,3 +144,19 @@ async fn a_service_that_hangs_fills_its_queue_and_delays_no_hook() {
     // The waiting notices, and the one at the service.
     counted(&metrics, "dropped", 3 + MAX_WAITING + 1).await;
 }
+
+#[tokio::test]
+async fn a_service_that_floods_has_taken_the_notice_and_a_service_that_redirects_has_not() {
+    let flood = || async { "x".repeat(10_000_000) };
+    let moved = || async { axum::response::Redirect::temporary("/flood") };
+    let router = Router::new().route("/flood", post(flood)).route("/moved", post(moved));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    for (path, outcome) in [("/flood", "sent"), ("/moved", "failed")] {
+        let metrics = Arc::new(Metrics::new());
+        let (configured, webhooks) = (configured(&format!("http://{address}{path}"), ""), webhooks(&metrics));
+        webhooks.tell(&configured, &news("SessionStart", 1));
+        counted(&metrics, outcome, 1).await;
+    }
+}

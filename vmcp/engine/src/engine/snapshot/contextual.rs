@@ -144,6 +144,23 @@ fn fitting(
     Choice { confidence, documents: Some(documents).filter(|documents| !documents.is_empty()) }
 }
 
+/// Returns the topics of a context, as `contextSource` asks for them: those that the words of its query mean,
+/// or those of the visible tool whose text is nearest to it.
+pub fn topics(snapshot: &Snapshot, view: &View, context: &Context) -> Vec<String> {
+    let source = snapshot.config.optimizer.contextual.context_source;
+    let tagged = snapshot.tagged_tools();
+    if source != ContextSource::Embeddings {
+        let by_words = tagged.topics.of_message(&context.query);
+        if !by_words.is_empty() || source == ContextSource::Keywords {
+            return by_words.into_iter().map(str::to_owned).collect();
+        }
+    }
+    let Some(QueryEmbedding { vector, .. }) = &context.embedding else { return Vec::new() };
+    let nearest = snapshot.index.nearest(vector, Some(view.visible()), 1);
+    let tags = nearest.first().and_then(|(document, _)| tagged.get(*document));
+    tags.map(|tags| tags.contexts.clone()).unwrap_or_default()
+}
+
 /// Returns the document of a tool, if the view shows it.
 fn document(snapshot: &Snapshot, view: &View, (backend, name): &ToolKey) -> Option<usize> {
     let found = view.tools_of(backend, name);

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use vmcp_config::{Backend, ServerSource};
 use vmcp_engine::optim::names::OptimTool;
-use vmcp_engine::server_registrar::{MadeChange, NewServer, RegistrarError, ServerChange, ServerRegistrar};
+use vmcp_engine::server_registrar::{
+    MadeChange, NewServer, RegistrarError, ServerChange, ServerPlace, ServerRegistrar,
+};
 use vmcp_engine::telemetry::calls::{Action, ActionArea, Origin};
 
 use self::answer::{Changed, refused};
@@ -88,10 +90,7 @@ async fn add(
 ) -> Result<Changed, Refusal> {
     let mut server = arguments::new_server(arguments).map_err(refused)?;
     check_room(context, &server.name)?;
-    if registrar.runs_programs_in_pods() {
-        let admin = &context.snapshot.config.optimizer.admin;
-        server.image = admin.image_of(&ServerSource::from(&server.place)).map(str::to_owned);
-    }
+    server.image = image_of(context, registrar, &server.place);
     registrar.check(&server).map_err(refused)?;
     let NewServer { name, place, enabled, .. } = &server;
     let lines = permission::lines_of(&server);
@@ -99,6 +98,18 @@ async fn add(
     let (name, enabled) = (name.clone(), *enabled);
     make(context, registrar, "server.add", &name, ServerChange::Add(server)).await?;
     effect::added(context, name, enabled).await
+}
+
+/// Returns the image in whose pod a program runs, from the first rule that names both; `None` where vmcp
+/// starts programs itself.
+fn image_of(
+    context: CallContext<'_>,
+    registrar: &Arc<dyn ServerRegistrar>,
+    place: &ServerPlace,
+) -> Option<String> {
+    let admin = &context.snapshot.config.optimizer.admin;
+    let image = registrar.runs_programs_in_pods().then(|| admin.image_of(&ServerSource::from(place)));
+    image.flatten().map(str::to_owned)
 }
 
 /// Refuses a name that is taken, and a server too many.

@@ -388,6 +388,26 @@ async fn a_context_may_choose_by_the_words_of_its_query() {
 }
 
 #[tokio::test]
+async fn a_context_names_the_topics_of_its_words_or_of_the_nearest_tool() {
+    let all = Contextual::start().await;
+    let engine = &all.engine;
+    let words = json!(["jira", "communication"]);
+    for (source, query, expected) in [
+        // No word means a topic; the text of `add_user` is the nearest.
+        ("Embeddings", "adds a", json!(["users"])),
+        ("Both", "adds a", json!(["users"])),
+        ("Keywords", "adds a", Value::Null),
+        ("Both", "PROJ-1 comments", words.clone()),
+        ("Keywords", "PROJ-1 comments", words),
+    ] {
+        let settings = format!(", contextSource: {source}");
+        engine.apply(config(&yaml(&all.server, &all.service, &settings, ""))).await;
+        let (_, set) = set_context(engine, query).await;
+        assert_eq!(set["structuredContent"]["contexts"], expected, "{source} {query}: {set}");
+    }
+}
+
+#[tokio::test]
 async fn a_tool_that_was_just_used_stays_listed_after_a_change_of_the_context() {
     for (retained, stays) in [(0, false), (3, true)] {
         let all = Contextual::start().await;

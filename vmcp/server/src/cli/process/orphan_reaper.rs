@@ -19,7 +19,10 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Returns the guard of this process; `None` if its own program cannot be found.
 pub(in crate::cli) fn guard() -> Option<Arc<OrphanGuard>> {
-    let mut command = Command::new(std::env::current_exe().ok()?);
+    let mut command = Command::new(super::own_program()?);
+    // The name that `ps` shows.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::arg0(&mut command, "vmcp");
     command.arg(COMMAND);
     Some(OrphanGuard::new(command))
 }

@@ -190,14 +190,16 @@ async fn serve(
     let console = if stdio { ConsoleStream::Stderr } else { ConsoleStream::Stdout };
     let audit = Arc::new(AuditTrail::new(console, Arc::clone(&metrics)));
     audit.apply(config.audit.as_ref());
-    let registrar = FileRegistrar::new(path.clone(), lookup.clone());
+    let file_registrar = FileRegistrar::new(path.clone(), lookup.clone());
+    let registrar = server_registrar(&file_registrar);
     let observers: Vec<Arc<dyn CallObserver>> = vec![Arc::clone(&calls) as _, Arc::clone(&audit) as _];
     let mut options = Options {
         orphan_guard: orphan_reaper::guard(),
         script_worker: process::script_worker(),
         script_jobs: JobLauncher::from_environment().map(|jobs| Arc::new(jobs) as _),
-        registrar: server_registrar(&registrar),
-        registry: (!is_in_cluster()).then(|| Arc::<CachedRegistry>::default() as _),
+        // A pod that adds no server has no use for a registry.
+        registry: registrar.is_some().then(|| Arc::<CachedRegistry>::default() as _),
+        registrar,
         served: Some(own_digest.into()),
         observers,
         metrics,
@@ -217,7 +219,7 @@ async fn serve(
     let rendered = engine.clone();
     let metrics_push = MetricsPush::start(&config.telemetry, move || rendered.render_metrics())?;
     let edge = Edge::new(engine.clone(), router);
-    let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone(), registrar.written());
+    let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone(), file_registrar.written());
     let console = console_sources(&path, &config)?;
     let admin = Admin::with_calls(engine.clone(), Some(watch.status()), calls, console);
     let _audit =

@@ -52,6 +52,8 @@ fn write_described(server: &NewServer, is_free: impl Fn(&str) -> bool) -> Writte
     let NewServer { name, place, enabled, .. } = server;
     let mut lines = format!("# added by a client (optim.add_mcp_server)\n- name: {}\n", quoted(name));
     let (field, values) = match place {
+        // Refused before: only a cluster runs an image by itself.
+        ServerPlace::Image { env, .. } => ("env", env),
         ServerPlace::Program { words, env } => {
             let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
             // Writing to a string cannot fail.

@@ -1,7 +1,7 @@
 use std::fs;
 
 use vmcp_config::{Config, Transport};
-use vmcp_engine::server_registrar::{NewServer, RegisteredServer, ServerPlace};
+use vmcp_engine::server_registrar::RegisteredServer;
 use vmcp_registry::entry::ServerEntry;
 use vmcp_registry::plan::Draft;
 
@@ -70,6 +70,7 @@ async fn an_installed_server_refers_to_a_variable_of_its_own_and_waits_for_it() 
     let made = folder.install("a").await.unwrap();
     // The first choice is the administrator's.
     assert_eq!(made.needed, BTreeMap::from([("TOKEN".to_owned(), "VMCP_ADDED_A_TOKEN_2".to_owned())]));
+    assert_eq!(made.needed_in, "`.env` beside the configuration file");
     let text = folder.text("vmcp.yaml").unwrap();
     assert!(text.contains("# com.example/a 1.0.0 - evil: x (optim.install_server)\n"), "{text}");
     assert!(text.contains("TOKEN: ${VMCP_ADDED_A_TOKEN_2}") && !text.contains("placeholder"), "{text}");

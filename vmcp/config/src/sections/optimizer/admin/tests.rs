@@ -47,6 +47,32 @@ fn the_image_of_a_program_is_that_of_a_rule_which_names_it() {
 }
 
 #[test]
+fn a_rule_for_images_names_the_image_each_argument_and_each_variable() {
+    let admin = admin("{ image: 'ghcr.io/acme/time:*', args: [--zone, '*'], env: [API_KEY] }");
+    let names = |image: &str, args: &[&str], env: &[&str]| {
+        admin.names(&ServerSource::Image { image, args: args.to_vec(), env: env.to_vec() })
+    };
+    let zone = ["--zone", "UTC"];
+    assert!(names("ghcr.io/acme/time:1.2.0", &zone, &["API_KEY"]));
+    for image in [
+        "ghcr.io/acme/time",
+        "ghcr.io/acme/other:1.2.0",
+        "ghcr.io/acme/time:1.2.0@sha256:0",
+        "evil.example/ghcr.io/acme/time:1.2.0",
+    ] {
+        assert!(!names(image, &zone, &[]), "{image}");
+    }
+    assert!(
+        !names("ghcr.io/acme/time:1.2.0", &[], &[]) && !names("ghcr.io/acme/time:1.2.0", &["-e", "x"], &[])
+    );
+    assert!(!names("ghcr.io/acme/time:1.2.0", &zone, &["NODE_OPTIONS"]));
+    // A command line takes a rule with `command`.
+    let words = vec!["--zone", "UTC"];
+    let program = ServerSource::Program { words, env: vec![] };
+    assert!(!admin.names(&program) && admin.image_of(&program).is_none());
+}
+
+#[test]
 fn a_wildcard_is_no_option() {
     let admin = admin("{ command: [run, '*'] }");
     let names = |word| admin.names(&ServerSource::Program { words: vec!["run", word], env: vec![] });
@@ -76,6 +102,12 @@ fn rules_that_name_no_server_are_mistakes() {
         ("{ url: 'https://a', image: 'x:1' }", "admin.allow[0].image: no program runs for an address"),
         ("{ command: [a], image: 'x:1 y' }", "admin.allow[0].image: not the name of an image"),
         ("{ command: [a], image: 'x:*' }", "admin.allow[0].image: not the name of an image"),
+        ("{ image: '*/time:1' }", "admin.allow[0].image: not the name of an image"),
+        ("{ image: 'a/*:*' }", "admin.allow[0].image: not the name of an image"),
+        ("{ image: 'a/b:1', args: ['*-*'] }", "admin.allow[0].args[0]: more than one `*`"),
+        ("{ image: 'a/b:1', headers: [b] }", "admin.allow[0].headers: this server gets none"),
+        ("{ command: [a], args: [b] }", "admin.allow[0].args: this server gets none"),
+        ("{ url: 'https://a', args: [b] }", "admin.allow[0].args: no program runs for an address"),
         ("{ command: ['*'] }", "admin.allow[0].command[0]: no single program"),
         ("{ command: [a, '*-*'] }", "admin.allow[0].command[1]: more than one `*`"),
         ("{ command: [a], headers: [b] }", "admin.allow[0].headers: this server gets none"),

@@ -52,7 +52,7 @@ pub(super) struct Installed {
 pub(super) struct NeededValue {
     /// Its name in the entry.
     pub(super) input: String,
-    /// The environment variable, or line of `.env`, that holds it.
+    /// The environment variable (a line of `.env`), or the key of a Secret, that holds it.
     pub(super) variable: String,
     /// Its meaning, in the words of the entry.
     #[serde(skip_serializing_if = "Option::is_none")]

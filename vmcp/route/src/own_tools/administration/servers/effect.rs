@@ -29,18 +29,18 @@ pub(super) async fn added(context: CallContext<'_>, name: String, enabled: bool)
     Ok(Changed::offline(name, false, message))
 }
 
-/// Waits for a server to be listed that connects once the user has set values.
+/// Waits for a server to be listed that connects once the user has set values in a place.
 pub(super) async fn waits_for_values(
     context: CallContext<'_>,
     name: String,
     needs: &[NeededValue],
+    needed_in: &str,
 ) -> Result<Changed, Refusal> {
     let known = |snapshot: &Snapshot| snapshot.config.backends.iter().any(|one| *one.name == *name);
     in_force(context.engine, known).await?;
     let lines: Vec<_> = needs.iter().map(|need| format!("{}=…", need.variable)).collect();
     let message = format!(
-        "Server '{name}' installed; it connects once the user has added to `.env` beside the configuration \
-         file: {}",
+        "Server '{name}' installed; it connects once the user has added to {needed_in}: {}",
         lines.join(", ")
     );
     Ok(Changed::offline(name, true, message))

@@ -18,7 +18,7 @@ use vmcp_registry::plan::{Draft, Part, PlanError, Question, Target, Text, Way};
 use vmcp_registry::report;
 
 use super::answer::{Changed, Installed, NeededValue, refused};
-use super::{arguments, check_room, effect, make, permission, registry, wanted_values};
+use super::{arguments, check_room, effect, image_of, make, permission, registry, wanted_values};
 use crate::caller::{CallContext, secret_arguments};
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::own_answer::Refusal;
@@ -68,7 +68,7 @@ pub(super) async fn run(
     if let Some(label) = draft.missing.first() {
         return Err(refused(format!("the server needs a value for {label}: give it in 'values'")));
     }
-    let place = place(&draft)?;
+    let place = place(&draft, registrar.runs_programs_in_pods())?;
     if entry.status == EntryStatus::Deprecated {
         draft.notes.push(format!("{} is deprecated", entry.name));
     }
@@ -78,14 +78,15 @@ pub(super) async fn run(
         registry_name: entry.name.clone(),
         version: entry.version.clone(),
         origin: draft.origin.clone(),
-        runs: report::runs(&draft),
+        runs: runs(&place, &draft),
         notes: draft.notes.clone(),
         needs: Vec::new(),
     };
     let questions = draft.questions.clone();
     let registered = RegisteredServer { draft, origin: sanitize::text(&origin) };
     let registered = Some(Box::new(registered));
-    let server = NewServer { name, place, enabled: true, image: None, registered };
+    let image = image_of(context, registrar, &place);
+    let server = NewServer { name, place, enabled: true, image, registered };
     registrar.check(&server).map_err(refused)?;
     let source = ServerSource::from(&server.place);
     let lines = permission::lines_of(&server);
@@ -103,7 +104,7 @@ pub(super) async fn run(
     let changed = if installed.needs.is_empty() {
         effect::added(context, name, true).await?
     } else {
-        effect::waits_for_values(context, name, &installed.needs).await?
+        effect::waits_for_values(context, name, &installed.needs, &made.needed_in).await?
     };
     Ok(Changed { installed: Some(installed), ..changed })
 }
@@ -135,6 +136,17 @@ fn draft(
     })
 }
 
+/// Returns the command, the address, or the image with the arguments of its own program.
+fn runs(place: &ServerPlace, draft: &Draft) -> String {
+    match place {
+        ServerPlace::Image { image, args, .. } => {
+            let words: Vec<&str> = std::iter::once(image).chain(args).map(String::as_str).collect();
+            words.join(" ")
+        }
+        ServerPlace::Program { .. } | ServerPlace::Remote { .. } => report::runs(draft),
+    }
+}
+
 /// True for a word with a value that was given, and that neither the entry publishes as a default or a choice
 /// nor the configuration replaces by a variable. Numbers and switches stay plain.
 fn is_private(draft: &Draft, text: &Text) -> bool {
@@ -151,8 +163,9 @@ fn is_private(draft: &Draft, text: &Text) -> bool {
     !is_secret && text.0.iter().any(|part| matches!(part, Part::Value(value) if !is_published(value)))
 }
 
-/// Returns the program or the address, with the placeholder for each secret.
-fn place(draft: &Draft) -> Result<ServerPlace, Refusal> {
+/// Returns the program or the address, with the placeholder for each secret. A cluster (`in_pods`) runs the
+/// image of a container itself, where Docker would.
+fn place(draft: &Draft, in_pods: bool) -> Result<ServerPlace, Refusal> {
     let values = |texts: &BTreeMap<String, Text>| {
         texts.iter().map(|(name, text)| (name.clone(), Secret::from(text.plain()))).collect()
     };
@@ -170,11 +183,30 @@ fn place(draft: &Draft) -> Result<ServerPlace, Refusal> {
                 }
                 before = word;
             }
-            Ok(ServerPlace::Program { words, env: values(env) })
+            match draft.image_at {
+                Some(at) if in_pods => image(words, at, values(env)),
+                _ => Ok(ServerPlace::Program { words, env: values(env) }),
+            }
         }
         Target::Remote { url, headers, .. } => {
             let url = Url::parse(&url.plain()).map_err(|error| refused(format!("url: {error}")))?;
             Ok(ServerPlace::Remote { url, headers: values(headers) })
         }
+    }
+}
+
+/// Returns the image at a place of Docker's command, with the arguments behind it. Of Docker's options, those
+/// about variables are in `env`, and a pod has no use for the others; a folder of this machine is refused.
+fn image(words: Vec<String>, at: usize, env: BTreeMap<String, Secret>) -> Result<ServerPlace, Refusal> {
+    let mut words = words.into_iter();
+    if words.by_ref().take(at).any(|option| option == "--mount") {
+        return Err(refused(
+            "the server wants a folder of its user (`--mount`), which a pod in a cluster does not have: choose \
+             another way with 'via', or have an administrator apply an MCPServer with a volume",
+        ));
+    }
+    match words.next() {
+        Some(image) => Ok(ServerPlace::Image { image, args: words.collect(), env }),
+        None => Err(refused("the entry names no image")),
     }
 }

@@ -125,6 +125,11 @@ pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
             let words = words.iter().map(|word| text::quoted(word));
             std::iter::once(program).chain(words).chain(values("env", env)).collect::<Vec<_>>()
         }
+        ServerPlace::Image { image, args, env } => {
+            let program = format!("a pod of its own runs the program of this image: {image}");
+            let words = args.iter().map(|word| text::quoted(word));
+            std::iter::once(program).chain(words).chain(values("env", env)).collect()
+        }
         ServerPlace::Remote { url, headers } => {
             let address = format!("vmcp connects to this address: {url}");
             std::iter::once(address).chain(values("headers", headers)).collect()
@@ -140,6 +145,7 @@ pub(super) fn lines_of_place(name: &str, place: &ServerPlace) -> Vec<String> {
         ServerPlace::Program { words, .. } => {
             format!("program: {}", words.first().map(String::as_str).unwrap_or_default())
         }
+        ServerPlace::Image { image, .. } => format!("image: {image}"),
         ServerPlace::Remote { url, .. } => format!("host: {}", url.host_str().unwrap_or_default()),
     };
     vec![format!("server: {name}"), place]

@@ -10,7 +10,6 @@ use vmcp_backend::{ClientFacts, Event, RpcOutcome, event_queue};
 use vmcp_config::edit;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::{Engine, Options, Storage};
-use vmcp_engine::server_registrar::ServerPlace;
 
 use super::*;
 use crate::Caller;
@@ -43,6 +42,9 @@ impl ServerRegistrar for InMemory {
                         .into_keys()
                         .map(|label| (label.to_owned(), variable(label)))
                         .collect();
+                    if !made.needed.is_empty() {
+                        made.needed_in = "`.env`".to_owned();
+                    }
                     let entry = draft.yaml(name, &variable);
                     edit::append(&text, &entry, std::slice::from_ref(name))
                 }

@@ -100,11 +100,10 @@ impl KnownValues<'_> {
         }
         let name = resource_name(backend);
         let (server, image, transport) = match &backend.transport {
-            Transport::Http { url, headers } => (self.remote(url.as_str(), headers)?, None, None),
-            Transport::Sse { url, headers } => (self.remote(url.as_str(), headers)?, None, Some("sse")),
-            Transport::WebSocket { .. } => {
-                return Err("an MCPServerEntry has no transport `websocket`".to_owned());
+            Transport::Http { url, headers } | Transport::WebSocket { url, headers } => {
+                (self.remote(url.as_str(), headers)?, None, None)
             }
+            Transport::Sse { url, headers } => (self.remote(url.as_str(), headers)?, None, Some("sse")),
             Transport::Stdio { command, args, env, cwd, .. } => {
                 if cwd.is_some() {
                     return Err(

@@ -192,6 +192,10 @@ fn entry(url: &str, headers: Vec<(String, Secret)>, secret: &str) -> Result<Spec
         values.insert(key, value);
     }
     let mut spec = Map::from_iter([("remoteUrl".to_owned(), url.into())]);
+    let scheme = url.split(':').next().unwrap_or_default();
+    if ["ws", "wss"].iter().any(|websocket| scheme.eq_ignore_ascii_case(websocket)) {
+        spec.insert("transport".to_owned(), "websocket".into());
+    }
     if !references.is_empty() {
         spec.insert("headerForward".to_owned(), json!({ "addHeadersFromSecret": references }));
     }

@@ -51,8 +51,19 @@ impl Mirror {
         Some(MirrorState { text, fetched_at, etag })
     }
 
-    /// Writes what was fetched, by a rename, so that a reader never sees half of it.
-    pub(super) fn renew(&self, before: Option<MirrorState>, fetched: Fetched) -> io::Result<MirrorState> {
+    /// Writes a copy, by a rename, so that a reader never sees half of it.
+    pub(super) fn write(&self, state: &MirrorState) -> io::Result<()> {
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        // A registry that wants a token is for its readers.
+        write_private(&self.path, &state.text)
+    }
+}
+
+impl MirrorState {
+    /// Returns the copy of what was fetched.
+    pub(super) fn of(before: Option<MirrorState>, fetched: Fetched) -> serde_json::Result<MirrorState> {
         let now = SystemTime::now();
         let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         let (servers, etag) = match fetched {
@@ -65,16 +76,9 @@ impl Mirror {
             }
         };
         let text = json!({ "fetchedAt": seconds, "etag": etag, "servers": servers }).to_string();
-        if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        // A registry that wants a token is for its readers.
-        write_private(&self.path, &text)?;
         Ok(MirrorState { text, fetched_at: now, etag })
     }
-}
 
-impl MirrorState {
     /// True if the registry need not be asked again. A copy from the future is not fresh.
     pub(super) fn is_fresh(&self) -> bool {
         self.fetched_at.elapsed().is_ok_and(|age| age < FRESH)

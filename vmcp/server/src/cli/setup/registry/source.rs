@@ -65,9 +65,13 @@ fn of_service(
     let known = before.as_ref().and_then(|state| state.etag.as_deref());
     match block_on(fetch::all(&registry, known)) {
         Ok(fetched) => {
-            let state = mirror
-                .renew(before, fetched)
-                .map_err(|error| CommandFailure::new(format!("{}: {error}", mirror.path().display())))?;
+            let in_mirror = |error: &dyn std::fmt::Display| format!("{}: {error}", mirror.path().display());
+            let state = MirrorState::of(before, fetched);
+            let state = state.map_err(|error| CommandFailure::new(in_mirror(&error)))?;
+            // A full disk, or the read-only root of a pod, costs the next reading the copy alone.
+            if let Err(error) = mirror.write(&state) {
+                notes.push(format!("{}; the registry is fetched again next time", in_mirror(&error)));
+            }
             parsed(&state.text, registry.url())
         }
         Err(failure) => match before {

@@ -34,12 +34,13 @@ impl ServerRegistrar for InPods {
 
 /// An engine with the servers `jira` and `time` at `url`, and a rule about programs with an image.
 async fn setup_in_pods(url: &str) -> Setup {
-    let rules =
-        "admin: { allow: [{ command: [npx, -y, '@acme/*'], image: 'node:22' }, { command: [uvx, a] }] }";
+    let rules = "admin: { allow: [{ command: [npx, -y, '@acme/*'], image: 'node:22' }, { command: [uvx, a] }, \
+         { image: 'ghcr.io/example/clock:*', args: ['--utc'], env: [TOKEN] }] }";
     let optimizer = format!("optimizer: {{ embeddings: {{ provider: none }}, tools: [{TOOLS}], {rules} }}\n");
     let text = format!("{optimizer}backends:\n- name: jira\n  url: {url}\n- name: time\n  url: {url}\n");
     let options = |registrar: &Arc<InMemory>| Options {
         registrar: Some(Arc::new(InPods(Arc::clone(registrar))) as _),
+        registry: Some(Arc::new(registry::Catalog) as _),
         ..Options::default()
     };
     setup_with(text, options).await
@@ -90,4 +91,36 @@ async fn a_program_gets_the_image_of_its_rule_and_without_one_is_refused_unasked
         setup.ask("accept", "optim.add_mcp_server", program("b", "uvx", json!(["a"]))).await;
     assert_eq!(error(&refused), "no image");
     assert!(asked.is_empty());
+}
+
+#[tokio::test]
+async fn an_image_of_the_registry_runs_in_a_pod_if_a_rule_names_it() {
+    let jira = server("get_issue").await;
+    let setup = setup_in_pods(&jira.url).await;
+    let clock = json!({"name": "com.example/clock"});
+    let (installed, asked) = setup.ask("accept", "optim.install_server", clock).await;
+    assert_eq!(installed["origin"], "oci ghcr.io/example/clock:1.0.0", "{installed}");
+    assert_eq!(installed["runs"], "ghcr.io/example/clock:1.0.0 --utc", "Docker runs nowhere: {installed}");
+    assert_eq!(installed["needs"][0]["input"], "TOKEN", "{installed}");
+    let lines = "a pod of its own runs the program of this image: ghcr.io/example/clock:1.0.0\n\"--utc\"";
+    assert!(asked[0].contains(lines), "{asked:?}");
+    let changes = setup.registrar.changes.lock();
+    let ServerChange::Add(added) = &changes[0] else { panic!("{changes:?}") };
+    let ServerPlace::Image { image, args, env } = &added.place else { panic!("{added:?}") };
+    assert_eq!((image.as_str(), args.as_slice()), ("ghcr.io/example/clock:1.0.0", &["--utc".to_owned()][..]));
+    assert_eq!(env.keys().collect::<Vec<_>>(), ["TOKEN"]);
+}
+
+#[tokio::test]
+async fn a_package_without_an_image_and_a_folder_of_the_user_are_refused_unasked() {
+    let jira = server("get_issue").await;
+    let setup = setup_in_pods(&jira.url).await;
+    for (arguments, reason) in [
+        (json!({"name": "com.example/unmarked"}), "no image"),
+        (json!({"name": "com.example/folder", "values": {"source": "/srv"}}), "`--mount`"),
+    ] {
+        let (refused, asked) = setup.ask("accept", "optim.install_server", arguments).await;
+        assert!(error(&refused).contains(reason), "{refused}");
+        assert!(asked.is_empty() && setup.changes() == 0, "{asked:?}");
+    }
 }

@@ -15,6 +15,13 @@ fn npm(name: &str, package: &Value) -> Value {
     json!({"name": name, "description": "Forecasts of the weather", "version": "1.2.0", "packages": [whole]})
 }
 
+fn container(name: &str, package: &Value) -> Value {
+    let mut whole = json!({"registryType": "oci", "identifier": "ghcr.io/example/clock:1.0.0",
+        "transport": {"type": "stdio"}});
+    whole.as_object_mut().unwrap().extend(package.as_object().unwrap().clone());
+    json!({"name": name, "description": "Tells the time", "version": "1.0.0", "packages": [whole]})
+}
+
 impl RegistryReader for Catalog {
     fn read(&self, registry: Option<&str>) -> BoxFuture<'static, Result<Arc<RegistryContent>, String>> {
         let source = registry.unwrap_or("official").to_owned();
@@ -38,6 +45,20 @@ impl RegistryReader for Catalog {
             ),
             json!({"name": "com.example/remote", "version": "2.0.0", "description": "x".repeat(1000),
                 "remotes": [{"type": "streamable-http", "url": "http://127.0.0.1:9/mcp"}]}),
+            container(
+                "com.example/clock",
+                &json!({
+                    "environmentVariables": [{"name": "TOKEN", "isRequired": true, "isSecret": true}],
+                    "packageArguments": [{"type": "named", "name": "--utc"}],
+                }),
+            ),
+            container(
+                "com.example/folder",
+                &json!({"runtimeArguments": [{
+                    "type": "named", "name": "--mount", "value": "type=bind,src={source},dst=/data",
+                    "isRequired": true, "variables": {"source": {"format": "filepath"}},
+                }]}),
+            ),
             npm("com.evil/command", &json!({"identifier": "sh -c id"})),
             npm("com.evil/hint", &json!({"identifier": "evil", "runtimeHint": "bash"})),
             npm(
@@ -71,7 +92,7 @@ async fn servers_are_searched_and_shown_with_pins_and_inputs() {
     let setup = setup(&jira.url, "").await;
     let found = setup.call("optim.search_registry", json!({"query": "weather forecast", "limit": 1})).await;
     assert_eq!(found["servers"].as_array().unwrap().len(), 1, "{found}");
-    assert_eq!((&found["registry"], &found["total"]), (&json!("official"), &json!(9)));
+    assert_eq!((&found["registry"], &found["total"]), (&json!("official"), &json!(11)));
     let all = setup.call("optim.search_registry", json!({"limit": 50})).await;
     let long = all["servers"].as_array().unwrap().iter().find(|one| one["name"] == "com.example/remote");
     assert_eq!(long.unwrap()["description"].as_str().unwrap().chars().count(), 301);

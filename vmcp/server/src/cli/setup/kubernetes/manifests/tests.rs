@@ -59,6 +59,19 @@ fn a_url_refers_to_the_secret_of_its_headers() {
 }
 
 #[test]
+fn a_websocket_is_named_by_its_transport() {
+    for (url, transport) in [
+        ("wss://live.example.com/mcp", Some("websocket")),
+        ("WS://live.example.com/mcp", Some("websocket")),
+        ("https://live.example.com/mcp", None),
+    ] {
+        let made = manifests(Description::Remote { url: url.to_owned(), headers: Vec::new() }).unwrap();
+        let spec = &made.resource()["spec"];
+        assert_eq!(spec.get("transport").and_then(Value::as_str), transport, "{url}");
+    }
+}
+
+#[test]
 fn a_server_without_values_has_no_secret() {
     for server in [a_program(&[], &[]), a_remote(&[])] {
         let made = manifests(server).unwrap();
