@@ -16,8 +16,11 @@ use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
-use crate::references::{DereferenceError, ReferencedSecrets, granted_namespaces, group_exists};
+use crate::references::{
+    DereferenceError, ReferencedSecrets, granted_namespaces, group_exists, provider_classes,
+};
 use crate::runtime::{Context, GeneratedSecret};
+use crate::workload::pod::secrets_digest;
 
 pub(super) use self::guard_references::{GuardReferences, uses_auth_config};
 
@@ -37,6 +40,8 @@ pub(super) struct References {
     pub guards: GuardReferences,
     /// The bridge of the pods that run.
     pub running_bridge: Option<RunningBridge>,
+    /// The digest of Secrets in the template of the pods that run.
+    pub running_digest: Option<String>,
     /// The program that the image starts by itself.
     pub image_program: ImageProgramState,
     /// The text of the permission profile.
@@ -71,6 +76,8 @@ pub(super) async fn dereference(
     let uid = server.uid().unwrap_or_default();
     let deployment = context.children.typed::<Deployment>(&uid, &child_name(&server.name_any()));
     let running_bridge = deployment.as_ref().and_then(RunningBridge::from_deployment);
+    let template = deployment.as_ref().and_then(|deployment| Some(&deployment.spec.as_ref()?.template));
+    let running_digest = template.and_then(secrets_digest);
     let image_program = programs.state(server, context, deployment.as_ref()).await?;
     let permission_profile = permission_profile::read(context, server).await?;
     Ok(References {
@@ -80,6 +87,7 @@ pub(super) async fn dereference(
         session_key,
         guards,
         running_bridge,
+        running_digest,
         image_program,
         permission_profile,
         granted_namespaces: granted_namespaces(context, server),
@@ -99,4 +107,9 @@ pub(super) fn has_bridge(server: &MCPServer) -> bool {
 /// Returns the Secrets that variables refer to.
 pub(super) fn secret_references(server: &MCPServer) -> Vec<SecretKeyReference> {
     server.spec.secrets.iter().map(|variable| variable.secret.clone()).collect()
+}
+
+/// Returns the SecretProviderClasses that the pods mount: their driver makes Secrets.
+pub(super) fn mounted_classes(server: &MCPServer) -> BTreeSet<String> {
+    provider_classes(&server.spec.pod_template_spec, &[], &[])
 }

@@ -13,7 +13,7 @@ use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, PolicyCheck, ReferencedObjects};
 use vmcp_crds::mcp_server::MCPServerTransport;
 use vmcp_crds::{GROUP, Invalid, MCPServer, Problem};
 
-use super::dereference::References;
+use super::dereference::{References, mounted_classes};
 use super::permission_profile::Egress;
 use crate::references::CaBundle;
 use crate::runtime::{BuildSettings, PartsDigest, unchecked};
@@ -78,7 +78,8 @@ pub(super) fn validate(
         return Err(Invalid(problems).into());
     }
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-    if let Some(missing) = references.secrets.missing(namespace, &objects.secret_references(server)) {
+    let (wanted, classes) = (objects.secret_references(server), mounted_classes(server));
+    if let Some(missing) = references.secrets.missing_before_pods(namespace, &wanted, &classes) {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
     let known = ReferencedObjects {

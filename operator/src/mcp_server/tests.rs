@@ -241,6 +241,32 @@ fn a_secret_becomes_a_variable_and_its_change_a_rollout() {
 }
 
 #[test]
+fn pods_start_before_a_secret_that_they_bring() {
+    let spec = "{image: x, command: [run], secrets: [{name: s, key: token}], podTemplateSpec: {spec: {\
+                containers: [{name: mcp, volumeMounts: [{name: keys, mountPath: /keys}]}], \
+                volumes: [{name: keys, csi: {driver: d, volumeAttributes: {secretProviderClass: vault}}}]}}}";
+    let digest = |references: &References| {
+        let desired = plan(&server(spec), references, &settings()).unwrap();
+        let child = desired.children.iter().find(|child| child.kind() == ChildKind::Deployment).unwrap();
+        let deployment = serde_json::to_value(child.object()).unwrap();
+        let annotations = &deployment["spec"]["template"]["metadata"]["annotations"];
+        annotations["toolhive.stacklok.com/secrets-digest"].as_str().unwrap().to_owned()
+    };
+    let awaited = references(ReferencedSecrets::default());
+    let known = references(ReferencedSecrets::from_values(&[("s", "token", "1")]));
+    assert_ne!(digest(&awaited), digest(&known), "pods that started with another value are replaced");
+    // The driver deletes the Secret with the last pod, and makes it again with the next one.
+    let gone = References { running_digest: Some(digest(&known)), ..awaited };
+    assert_eq!(digest(&gone), digest(&known));
+    let changed = references(ReferencedSecrets::from_values(&[("s", "token", "2")]));
+    let changed = References { running_digest: Some(digest(&known)), ..changed };
+    assert_ne!(digest(&changed), digest(&known));
+    assert!(
+        refused(&spec.replace("name: keys, mountPath", "name: other, mountPath")).contains("no Secret s")
+    );
+}
+
+#[test]
 fn what_makes_no_sense_says_what_would() {
     let port = refused("{image: x, command: [run], mcpPort: 1}");
     assert!(port.starts_with("spec.mcpPort: means nothing with `transport: stdio`"), "{port}");

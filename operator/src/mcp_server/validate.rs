@@ -147,7 +147,10 @@ pub(super) fn validate(
         template: spec.pod_template_spec.clone(),
         overrides: spec.resource_overrides.clone(),
         // The token of the bridge is also the key of the digest.
-        secrets: (!secrets.is_empty()).then(|| references.secrets.digest(&secrets, &references.bridge_token)),
+        secrets: (!secrets.is_empty()).then(|| {
+            let running = references.running_digest.clone();
+            references.secrets.digest_of_pods(&secrets, &references.bridge_token, running)
+        }),
         volumes: spec.volumes.clone(),
         path: spec.path.clone().unwrap_or_else(|| if is_sse { "/sse" } else { "/mcp" }.to_owned()),
         is_sse,

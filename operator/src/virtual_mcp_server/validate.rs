@@ -32,6 +32,7 @@ use self::tool_configs::ToolConfigProblem;
 use self::webhooks::WebhookConfigProblem;
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
+use crate::references::provider_classes;
 use crate::runtime::{BuildSettings, PodSchema, unchecked, unfollowed};
 use crate::shared_settings::mcp_telemetry_config;
 use crate::workload::pod_template;
@@ -237,7 +238,8 @@ fn configure(
         return Err(ConfigurationRefusal { reason: "ConfigurationTooLarge", message });
     }
     let wanted: Vec<_> = lowered.secrets.values().cloned().collect();
-    if let Some(message) = references.secrets.missing(&server.namespace, &wanted) {
+    let classes = provider_classes(&server.pods.template, &[], &[]);
+    if let Some(message) = references.secrets.missing_before_pods(&server.namespace, &wanted, &classes) {
         return Err(ConfigurationRefusal { reason: "SecretNotFound", message });
     }
     lowered.check_values(|reference| references.secrets.get(reference)).map_err(invalid)?;

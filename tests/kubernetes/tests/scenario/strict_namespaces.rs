@@ -1,14 +1,15 @@
 //! Namespaces with rules of their own: quotas, LimitRanges, NetworkPolicies that deny by default, secrets
 //! from a CSI driver. What a rule refuses is named in a condition, with the field to change.
 
-use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Secret};
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use vmcp_crds::{MCPServer, VirtualMCPServer};
 use vmcp_kubernetes_tests::{ControlPlane, Namespace};
 
-use super::backends::{apply, await_condition, deployment, place};
+use super::backends::{apply, assert_writes_nothing, await_condition, deployment, place};
 use super::stand_in::StandIn;
 
 /// A server whose pods have claims.
@@ -157,5 +158,46 @@ async fn secrets_of_a_csi_driver_are_mounted_and_a_missing_driver_is_told() {
     pods.patch_status(&pod.name_any(), &PatchParams::default(), &status).await.expect("patched");
     let message = await_condition::<MCPServer>(&place, "time", "Ready", "False", "VolumeMissing").await;
     assert!(message.contains("install the CSI driver on the nodes"), "{message}");
+    place.remove().await;
+}
+
+/// The driver is played by the test: it makes the Secret once a pod mounts the class.
+#[tokio::test]
+async fn a_server_does_not_wait_for_a_secret_that_its_own_pod_brings() {
+    let (place, operator) = place("brought").await;
+    let csi =
+        "{driver: secrets-store.csi.k8s.io, readOnly: true, volumeAttributes: {secretProviderClass: vault}}";
+    let spec = format!(
+        "{{image: 'x:1', command: [run], secrets: [{{name: key, key: token}}], podTemplateSpec: {{spec: {{containers: \
+         [{{name: mcp, volumeMounts: [{{name: keys, mountPath: /keys}}]}}], volumes: [{{name: keys, csi: {csi}}}]}}}}}}"
+    );
+    apply(&place, "MCPServer", "time", &spec).await;
+    let message =
+        await_condition::<MCPServer>(&place, "time", "SecretRefsValidated", "Unknown", "SecretAwaited").await;
+    assert!(message.contains("there is no Secret key;"), "{message}");
+    assert!(message.contains("mount the SecretProviderClass vault"), "{message}");
+    let pods = deployment(&place, "mcp-time").await.spec.expect("a spec").template;
+    let mounted = pods.spec.expect("pods").volumes.unwrap_or_default();
+    assert!(mounted.iter().any(|volume| volume.csi.is_some()), "the volume that brings the Secret");
+    assert_writes_nothing::<MCPServer>(&place, &operator, "time").await;
+
+    let secret = "{apiVersion: v1, kind: Secret, metadata: {name: key}, stringData: {token: one}}";
+    place.apply(secret).await;
+    await_condition::<MCPServer>(&place, "time", "SecretRefsValidated", "True", "SecretsFound").await;
+    let digest = async || {
+        let template = place.get::<Deployment>("mcp-time").await?.spec?.template.metadata?;
+        template.annotations?.get("toolhive.stacklok.com/secrets-digest").cloned()
+    };
+    let known = digest().await.expect("a digest of the value");
+    place.delete::<Secret>("key").await;
+    await_condition::<MCPServer>(&place, "time", "SecretRefsValidated", "Unknown", "SecretAwaited").await;
+    assert_eq!(
+        digest().await,
+        Some(known.clone()),
+        "the Secret goes with the last pod, and comes with the next"
+    );
+    place.apply(secret).await;
+    await_condition::<MCPServer>(&place, "time", "SecretRefsValidated", "True", "SecretsFound").await;
+    assert_eq!(digest().await, Some(known), "the same value replaces no pod");
     place.remove().await;
 }
