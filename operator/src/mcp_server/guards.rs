@@ -89,6 +89,7 @@ pub(super) fn validate(
         telemetry: objects.telemetry.as_ref().map(|config| &config.spec),
         oidc: objects.oidc.as_ref().map(|config| &config.spec),
         cluster_issuer: objects.cluster_issuer.known(),
+        telemetry_certificates: objects.telemetry_certificates.pem(),
         oidc_certificates: objects.certificates.pem(),
         ..ReferencedObjects::default()
     };
@@ -175,7 +176,9 @@ fn check_references(server: &MCPServer, references: &References, settings: &Buil
         match &found.telemetry {
             None => refuse(path, kind, name, None),
             Some(config) => {
-                if let Err(refusal) = mcp_telemetry_config::validate(config, &references.secrets, settings) {
+                let (secrets, certificates) = (&references.secrets, &found.telemetry_certificates);
+                let checked = mcp_telemetry_config::validate(config, secrets, certificates, settings);
+                if let Err(refusal) = checked {
                     refuse(path, kind, name, Some(refusal.message));
                 }
             }

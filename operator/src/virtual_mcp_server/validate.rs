@@ -200,7 +200,8 @@ fn configure(
     }
     let mut telemetry = references.telemetry.as_ref().map(|telemetry| telemetry.spec.clone());
     left_out.telemetry = references.telemetry.as_ref().and_then(|config| {
-        let refusal = mcp_telemetry_config::validate(config, &references.secrets, settings).err()?;
+        let (secrets, certificates) = (&references.secrets, &references.telemetry_certificates);
+        let refusal = mcp_telemetry_config::validate(config, secrets, certificates, settings).err()?;
         Some(ConfigurationRefusal { reason: refusal.reason, message: refusal.message })
     });
     if let (Some(_), Some(telemetry)) = (&left_out.telemetry, &mut telemetry) {
@@ -219,6 +220,7 @@ fn configure(
         telemetry: telemetry.as_ref(),
         oidc: references.oidc.as_ref().map(|config| &config.spec),
         cluster_issuer: references.cluster_issuer.known(),
+        telemetry_certificates: references.telemetry_certificates.pem(),
         oidc_certificates: references.oidc_certificates.pem(),
         decision_point_certificates: references.decision_point_certificates.pem(),
         webhooks: &webhooks,

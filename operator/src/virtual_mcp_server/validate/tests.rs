@@ -309,6 +309,10 @@ fn a_bad_secret_of_the_telemetry_takes_away_the_export_alone() {
     }
     references.secrets = ReferencedSecrets::from_values(&[("s", "k", "Bearer x")]);
     assert!(plan(spec, &references).configuration.expect("valid").lowered.text.contains("collector"));
+    references.telemetry_certificates = CaBundle::Unusable("there is no key ca.crt".to_owned());
+    let plan = plan(spec, &references);
+    assert_eq!(plan.left_out.telemetry.expect("left out").reason, "CABundleInvalid");
+    assert!(!plan.configuration.expect("valid all the same").lowered.text.contains("collector"));
 }
 
 #[test]
