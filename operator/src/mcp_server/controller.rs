@@ -15,7 +15,7 @@ use vmcp_crds::{Invalid, MCPServer};
 use super::bridge_report;
 use super::build::{CONTAINER, build};
 use super::dereference::{
-    GuardReferences, References, dereference, has_bridge, mounted_classes, secret_references,
+    GuardReferences, References, adder, dereference, has_bridge, mounted_classes, secret_references,
     uses_auth_config,
 };
 use super::guards;
@@ -77,6 +77,9 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
             })
         })
         .on(&all.external_auth_configs, |change, context| servers(change, context, uses_auth_config))
+        .on(&all.virtual_mcp_servers, |change, context| {
+            servers(change, context, |server, name| change.substantial && adder(server) == Some(name))
+        })
         .on(&all.reference_grants, |change, context| servers(change, context, |_, _| true));
     let poller = AdminPoller::new();
     let (context, requeue, reports) = (context.clone(), triggers.requeue(), poller.clone());

@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
+use vmcp_config::Admin;
 use vmcp_crds::MCPServer;
 use vmcp_crds::fields::references::SecretKeyReference;
-use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
+use vmcp_crds::lower::{ADDED_BY_LABEL, ADMIN_TOKEN, SESSION_KEY};
 use vmcp_crds::mcp_server::MCPServerTransport;
+use vmcp_crds::virtual_mcp_server::Optimizer;
 
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
@@ -48,6 +50,8 @@ pub(super) struct References {
     pub permission_profile: ProfileText,
     /// The namespaces whose VirtualMCPServers may call the server, by a ReferenceGrant.
     pub granted_namespaces: BTreeSet<String>,
+    /// The rules of the VirtualMCPServer whose clients added the server; `None` if a person made it.
+    pub rules_of_adder: Option<Admin>,
 }
 
 /// Reads the references of the server, looks up the program of its image if it names no command, and
@@ -91,7 +95,21 @@ pub(super) async fn dereference(
         image_program,
         permission_profile,
         granted_namespaces: granted_namespaces(context, server),
+        rules_of_adder: rules_of_adder(server, context),
     })
+}
+
+/// Returns the name of the VirtualMCPServer whose clients added the server.
+pub(super) fn adder(server: &MCPServer) -> Option<&str> {
+    server.labels().get(ADDED_BY_LABEL).map(String::as_str)
+}
+
+/// Returns the rules of that VirtualMCPServer: none if it does not exist.
+fn rules_of_adder(server: &MCPServer, context: &Context) -> Option<Admin> {
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    let adder = context.resources.virtual_mcp_servers.get(namespace, adder(server)?);
+    let optimizer = adder.as_ref().and_then(|adder| adder.spec.optimizer.as_ref());
+    Some(optimizer.map(Optimizer::added_servers).unwrap_or_default())
 }
 
 /// Returns true if the server has a Secret of the operator's: with a bridge, or with values to digest.

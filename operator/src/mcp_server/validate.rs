@@ -1,6 +1,8 @@
 //! Step 2 of a reconcile, validate: checks name, command, port and variables, and returns a
 //! [`ValidMCPServer`]. Pure.
 
+mod added_program;
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, ResourceRequirements};
@@ -115,6 +117,9 @@ pub(super) fn validate(
     spec.resource_overrides.check(&mut problems);
     check_webhooks(server, &mut problems);
     check_volumes(server, &mut problems);
+    if let Some(rules) = &references.rules_of_adder {
+        added_program::check(server, rules, &mut problems);
+    }
     let egress = egress(server, references, &mut problems);
     check_egress(server, references, &egress, &mut problems);
     let is_sse = spec.transport == MCPServerTransport::Sse;
