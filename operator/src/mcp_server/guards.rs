@@ -15,7 +15,7 @@ use vmcp_crds::{GROUP, Invalid, MCPServer, Problem};
 
 use super::dereference::{References, mounted_classes};
 use super::permission_profile::Egress;
-use crate::references::CaBundle;
+use crate::references::{CaBundle, MAX_SECRET_BYTES};
 use crate::runtime::{BuildSettings, PartsDigest, unchecked};
 use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
 use crate::workload::network::TUNNEL_PORT;
@@ -99,7 +99,16 @@ pub(super) fn validate(
     let value = |reference| references.secrets.get(reference).unwrap_or_default().to_vec();
     let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference)));
     let public = lowered.certificates.iter().map(|(file, text)| (file.clone(), text.clone().into_bytes()));
-    let files = secrets.chain(public).collect();
+    let files: BTreeMap<String, Vec<u8>> = secrets.chain(public).collect();
+    let size: usize = files.iter().map(|(file, value)| file.len() + value.len()).sum();
+    if size > MAX_SECRET_BYTES {
+        let message = format!(
+            "the certificates and values of its guards have {} KiB, and a Secret holds 1 MiB",
+            size.div_ceil(1 << 10)
+        );
+        let remedy = "name smaller bundles in the `caBundleRef` of its MCPOIDCConfig and MCPTelemetryConfig";
+        return Err(Invalid(vec![Problem::new("spec", message, remedy)]).into());
+    }
     Ok(Some(ValidGuards { text: lowered.text, files }))
 }
 

@@ -9,6 +9,10 @@ use vmcp_crds::fields::references::SecretKeyReference;
 use super::concerned;
 use crate::runtime::{CallError, Change, Context, CustomResource, ObjectData, PartsDigest, ResourceStore};
 
+/// The most bytes of values in a Secret that the operator makes: the API server takes 1 MiB, of which 8 KiB
+/// are left for generated ones.
+pub(crate) const MAX_SECRET_BYTES: usize = (1 << 20) - (8 << 10);
+
 /// The data of the Secrets that a resource refers to, as far as they exist, by name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ReferencedSecrets(BTreeMap<String, ObjectData>);

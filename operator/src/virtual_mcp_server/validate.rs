@@ -32,7 +32,7 @@ use self::tool_configs::ToolConfigProblem;
 use self::webhooks::WebhookConfigProblem;
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
-use crate::references::provider_classes;
+use crate::references::{MAX_SECRET_BYTES, provider_classes};
 use crate::runtime::{BuildSettings, PodSchema, unchecked, unfollowed};
 use crate::shared_settings::mcp_telemetry_config;
 use crate::workload::pod_template;
@@ -251,6 +251,16 @@ fn configure(
         lowered.certificates.iter().map(|(file, pem)| (file.clone(), pem.clone().into_bytes()));
     let mounted =
         MountedConfiguration { text: lowered.text.clone(), secrets: secrets.chain(certificates).collect() };
+    let size = mounted.secret_bytes();
+    if size > MAX_SECRET_BYTES {
+        let message = format!(
+            "the pods would mount {} KiB of certificates and values of Secrets, and a Secret holds 1 MiB; name smaller \
+             bundles of certificates (equal ones are mounted once), or divide the backends among several \
+             VirtualMCPServers",
+            size.div_ceil(1 << 10)
+        );
+        return Err(ConfigurationRefusal { reason: "ConfigurationTooLarge", message });
+    }
     Ok(Configuration { lowered, mounted, backends })
 }
 

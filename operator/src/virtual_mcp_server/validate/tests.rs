@@ -349,6 +349,25 @@ fn a_configuration_that_no_config_map_holds_is_refused_with_its_size() {
 }
 
 #[test]
+fn values_that_no_secret_holds_are_refused_with_their_size() {
+    let config = yaml(
+        "metadata: {name: idp, namespace: n}\nspec: {type: inline, inline: {issuer: 'https://idp.example', \
+         caBundleRef: {configMapRef: {name: authority}}}}",
+    );
+    let mut references = References {
+        oidc: Some(Arc::new(config)),
+        oidc_certificates: CaBundle::Found("x".repeat(1 << 20)),
+        ..references()
+    };
+    let spec = "{incomingAuth: {type: oidc, oidcConfigRef: {name: idp, audience: a}}}";
+    let refusal = plan(spec, &references).configuration.expect_err("refused");
+    assert_eq!(refusal.reason, "ConfigurationTooLarge");
+    assert!(refusal.message.contains("1025 KiB of certificates and values of Secrets"), "{refusal:?}");
+    references.oidc_certificates = CaBundle::Found("x".repeat(1 << 19));
+    assert!(plan(spec, &references).configuration.is_ok());
+}
+
+#[test]
 fn an_embedding_service_that_is_not_there_yet_has_an_address() {
     let plan = plan("{embeddingServerRef: {name: e}}", &references());
     let text = plan.configuration.expect("valid").lowered.text;
