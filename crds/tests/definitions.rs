@@ -118,7 +118,7 @@ fn the_chart_lists_every_kind() {
         let kind = definition.spec.names.kind.clone();
         [kind, definition.metadata.name.unwrap(), VERSION.to_owned()]
     });
-    assert_eq!(listed, served.collect());
+    assert_eq!(listed, served.collect::<BTreeSet<_>>());
 }
 
 /// A new key of `vmcp.yaml` is a field of the resource, or has a reason not to be one. `incomingAuth` has a
