@@ -1,12 +1,13 @@
 //! ToolHive's own API group: its manifests are served as they are, beside those of the other group.
 
+use std::path::Path;
 use std::process::Command;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use vmcp_integration::binary;
-use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, chart};
+use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, Programs, chart};
 
 /// Manifests as ToolHive's users have them, in both of its versions.
 const MANIFESTS: &str = "
@@ -133,6 +134,60 @@ async fn toolhives_manifests_are_served_in_its_own_group() {
             regarding.contains("toolhive.stacklok.dev/v1beta1").then_some(())
         })
         .await;
+}
+
+/// Examples of ToolHive that its own definitions refuse: they have older names of fields.
+const STALE: [&str; 7] = [
+    "EmbeddingServer advanced-embedding",
+    "MCPExternalAuthConfig keycloak-token-exchange",
+    "MCPExternalAuthConfig minimal-oauth",
+    "MCPExternalAuthConfig oauth-token-exchange",
+    "VirtualMCPCompositeToolDefinition fetch-and-validate",
+    "VirtualMCPCompositeToolDefinition interactive-deploy",
+    "VirtualMCPCompositeToolDefinition multi-source-data-processor",
+];
+
+/// Returns the documents of all files in a folder and those below it.
+fn documents(folder: &Path) -> Vec<Value> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the examples") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(documents(&path));
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            let text = std::fs::read_to_string(&path).expect("an example");
+            let read = serde_saphyr::from_multiple::<Value>(&text);
+            found.extend(read.unwrap_or_else(|error| panic!("{}: {error}", path.display())));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn every_example_that_toolhive_takes_is_taken_here() {
+    let found = tokio::task::spawn_blocking(Programs::toolhive).await.expect("looking for the examples");
+    let Some(examples) = found else {
+        return vmcp_integration::skipped("the examples of ToolHive are in a Go module, and there is no go");
+    };
+    let mut manifests = documents(examples.folder());
+    manifests.retain(|manifest| manifest["apiVersion"].as_str().is_some_and(|api| api.contains("toolhive")));
+    let control_plane = ControlPlane::start().await;
+    define_toolhive_group(&control_plane).await;
+    let place = control_plane.namespace("examples").await;
+    let (mut accepted, mut refused) = (0, Vec::new());
+    for (number, mut manifest) in manifests.into_iter().enumerate() {
+        let example = [&manifest["kind"], &manifest["metadata"]["name"]].map(|text| text.as_str().unwrap());
+        let example = example.join(" ");
+        // Examples of several files have one name.
+        manifest["metadata"] = json!({ "name": format!("example-{number}") });
+        match place.try_apply(&manifest.to_string()).await {
+            Ok(_) => accepted += 1,
+            Err(_) if STALE.contains(&example.as_str()) => {}
+            Err(error) => refused.push(format!("{example}: {error}")),
+        }
+    }
+    assert!(refused.is_empty(), "{refused:#?}");
+    assert!(accepted >= 110, "{accepted}");
 }
 
 #[tokio::test]
