@@ -241,12 +241,13 @@ async fn every_server_of_toolhives_examples_has_pods_or_names_what_its_file_lack
             }
             let name = manifest["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let is_taken = place.try_apply(&manifest.to_string()).await.is_ok();
-            match kind.as_str() {
-                "VirtualMCPServer" if is_taken => {
-                    servers.push((Arc::clone(&place), "virtualmcpservers", "", name))
-                }
-                "MCPServer" if is_taken => servers.push((Arc::clone(&place), "mcpservers", "mcp-", name)),
-                _ => {}
+            let known = match kind.as_str() {
+                "VirtualMCPServer" => Some(("virtualmcpservers", "")),
+                "MCPServer" => Some(("mcpservers", "mcp-")),
+                _ => None,
+            };
+            if let (true, Some((plural, prefix))) = (is_taken, known) {
+                servers.push((Arc::clone(&place), plural, prefix, name));
             }
         }
     }
