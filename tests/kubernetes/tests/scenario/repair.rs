@@ -157,8 +157,8 @@ async fn a_taken_name_is_told_where_people_look_and_holds_up_nothing_else() {
     place.remove().await;
 }
 
-/// Pods behind a NetworkPolicy of others, or with a Secret of others, would serve whom the resource does not
-/// name.
+/// Pods behind a NetworkPolicy of others, or with a Secret of others, would serve other clients than those of
+/// the resource.
 #[tokio::test]
 async fn no_pod_comes_before_the_objects_that_close_it() {
     let (place, _operator) = place("closed").await;
