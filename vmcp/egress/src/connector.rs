@@ -45,8 +45,8 @@ pub struct ProxyConnector {
 }
 
 /// Returns a connector for a client that speaks HTTP/2 alone, with the proxies of the environment, and the
-/// authorities of the system and `authorities`. A server is reached through a proxy by a tunnel, also without TLS: proxies read
-/// HTTP/1.1.
+/// authorities of the system and `authorities`. A server is reached through a proxy by a tunnel, also without
+/// TLS: proxies read HTTP/1.1.
 pub fn http2_connector(connect_timeout: Duration, authorities: &[CertificateDer<'static>]) -> Http2Connector {
     let mut tcp = HttpConnector::new();
     tcp.set_nodelay(true);
