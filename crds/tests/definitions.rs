@@ -104,6 +104,23 @@ fn the_committed_reference_is_the_one_of_the_code() {
     assert_committed("../docs/reference/resources.md", &page);
 }
 
+/// Artifact Hub shows the kinds of a chart by this annotation.
+#[test]
+fn the_chart_lists_every_kind() {
+    let chart = include_str!("../../charts/vmcp-operator/Chart.yaml");
+    let chart: Value = serde_saphyr::from_str(chart).unwrap();
+    let listed = chart["annotations"]["artifacthub.io/crds"].as_str().unwrap();
+    let listed: Vec<Value> = serde_saphyr::from_str(listed).unwrap();
+    let text = |entry: &Value, key: &str| entry[key].as_str().unwrap().to_owned();
+    let listed: BTreeSet<_> =
+        listed.iter().map(|entry| ["kind", "name", "version"].map(|key| text(entry, key))).collect();
+    let served = definitions::all().into_iter().map(|definition| {
+        let kind = definition.spec.names.kind.clone();
+        [kind, definition.metadata.name.unwrap(), VERSION.to_owned()]
+    });
+    assert_eq!(listed, served.collect::<BTreeSet<_>>());
+}
+
 /// A new key of `vmcp.yaml` is a field of the resource, or has a reason not to be one. `incomingAuth` has a
 /// form of its own in a resource, where providers and keys are referred to.
 #[test]

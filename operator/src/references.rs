@@ -6,6 +6,7 @@ mod concerned;
 mod dereference_error;
 mod digest_key;
 mod group_membership;
+mod provider_classes;
 mod reference_grants;
 mod referenced_secrets;
 
@@ -14,5 +15,6 @@ pub(crate) use self::concerned::concerned;
 pub(crate) use self::dereference_error::DereferenceError;
 pub(crate) use self::digest_key::{digest_key, digest_key_secret};
 pub(crate) use self::group_membership::{group_condition, group_exists, members_of};
+pub(crate) use self::provider_classes::provider_classes;
 pub(crate) use self::reference_grants::{GrantRefusal, GrantTarget, granted_namespaces, is_granted, refusal};
-pub(crate) use self::referenced_secrets::{ReferencedSecrets, users_of};
+pub(crate) use self::referenced_secrets::{MAX_SECRET_BYTES, ReferencedSecrets, users_of};

@@ -206,10 +206,8 @@ const MCP_REMOTE_PROXY: &[PendingField] = &[
 const MCP_EXTERNAL_AUTH_CONFIG: &[PendingField] = with_auth_server!("embeddedAuthServer",);
 
 /// Fields of an MCPTelemetryConfig.
-const MCP_TELEMETRY_CONFIG: &[PendingField] = &[
-    guard("openTelemetry.caBundleRef", "certificates of a private authority"),
-    refused("openTelemetry.useLegacyAttributes", "nothing: attributes have one form").unless(&["true"]),
-];
+const MCP_TELEMETRY_CONFIG: &[PendingField] =
+    &[refused("openTelemetry.useLegacyAttributes", "nothing: attributes have one form").unless(&["true"])];
 
 /// Returns the pending fields of a kind.
 pub fn fields_of(kind: &str) -> &'static [PendingField] {

@@ -277,6 +277,7 @@ impl Document<'_> {
                 insecure,
                 headers,
                 sensitive_headers,
+                ca_bundle_ref,
                 tracing,
                 metrics,
                 resource_attributes,
@@ -296,6 +297,9 @@ impl Document<'_> {
                 telemetry.insert("headers".to_owned(), escape(json!(headers)));
             }
             self.add_headers(&mut telemetry, &sensitive_headers);
+            if let (Some(_), Some(pem)) = (ca_bundle_ref, self.referenced.telemetry_certificates) {
+                telemetry.insert("caBundlePath".to_owned(), self.secrets.certificates(pem).into());
+            }
             if let Some(metrics) = metrics {
                 telemetry.insert("metrics".to_owned(), json!({ "enabled": metrics.enabled }));
             }

@@ -112,6 +112,8 @@ pub struct ReferencedObjects<'a> {
     pub authz_file: Option<&'a str>,
     /// Spec of its MCPTelemetryConfig.
     pub telemetry: Option<&'a MCPTelemetryConfigSpec>,
+    /// Certificates, as PEM, that the `caBundleRef` of its MCPTelemetryConfig leads to.
+    pub telemetry_certificates: Option<&'a str>,
     /// Spec of its MCPOIDCConfig.
     pub oidc: Option<&'a MCPOIDCConfigSpec>,
     /// Issuer of ServiceAccount tokens, if that configuration takes the cluster's keys.

@@ -10,6 +10,7 @@ use vmcp_config::OtlpProtocol;
 
 use crate::fields::cel_rules::rules;
 use crate::fields::headers::{HEADER_IN_BOTH, SensitiveHeader};
+use crate::fields::references::CaBundleReference;
 use crate::fields::yaml_block::Block;
 
 /// Telemetry settings shared by the VirtualMCPServers whose `telemetryConfigRef` names them.
@@ -84,6 +85,9 @@ pub struct OpenTelemetry {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub sensitive_headers: Vec<SensitiveHeader>,
+    /// Certificates of authorities that the collector is trusted by, besides those of the system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_bundle_ref: Option<CaBundleReference>,
     /// Traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracing: Option<Tracing>,

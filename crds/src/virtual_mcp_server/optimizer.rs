@@ -6,6 +6,8 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+use vmcp_config::Admin;
 use vmcp_config::raw::{RawLlm, RawOptimizer};
 
 pub use self::storage::{ClaimRetention, ClaimRetentionPolicy, Storage, StorageClaim, StorageVolume};
@@ -33,6 +35,17 @@ pub struct Optimizer {
     #[serde(flatten)]
     #[schemars(with = "OptimizerSettingsSchema")]
     pub settings: Block,
+}
+
+impl Optimizer {
+    /// Returns the rules about servers that clients may add, as the pods read them; none where they are
+    /// invalid.
+    pub fn added_servers(&self) -> Admin {
+        let Some(admin) = self.settings.get("admin") else { return Admin::default() };
+        let file = json!({ "optimizer": { "admin": yaml_block::escape(admin.clone()) } }).to_string();
+        let loaded = vmcp_config::load(&file, "vmcp.yaml", &|_| None);
+        loaded.map(|loaded| loaded.config.optimizer.admin).unwrap_or_default()
+    }
 }
 
 /// Schema of the settings that have no field of their own here.

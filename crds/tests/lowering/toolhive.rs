@@ -70,3 +70,26 @@ fn attributes_of_a_telemetry_config_reach_the_file() {
     let attributes = &lowered.config.telemetry.resource_attributes;
     assert_eq!(attributes.get("team").map(String::as_str), Some("tools"));
 }
+
+#[test]
+fn a_collector_of_a_private_authority_is_trusted_by_a_mounted_file() {
+    let config: MCPTelemetryConfigSpec = serde_json::from_value(json!({ "openTelemetry": {
+        "enabled": true, "endpoint": "https://otel:4318", "tracing": { "enabled": true },
+        "caBundleRef": { "configMapRef": { "name": "authority" } },
+    } }))
+    .unwrap();
+    let spec = json!({ "telemetryConfigRef": { "name": "otel" } });
+    let file = |pem: &'static str| {
+        let referenced = ReferencedObjects {
+            telemetry: Some(&config),
+            telemetry_certificates: Some(pem),
+            ..ReferencedObjects::default()
+        };
+        let lowered = lower(&spec, &referenced).unwrap();
+        let path = lowered.config.telemetry.traces.clone().unwrap().ca_bundle_path.unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(lowered.certificates.get(&name).map(String::as_str), Some(pem));
+        name
+    };
+    assert_ne!(file("ONE"), file("OTHER"), "other certificates are another configuration, and roll the pods");
+}

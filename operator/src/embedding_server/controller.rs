@@ -11,7 +11,7 @@ use kube::runtime::controller::Action;
 use vmcp_crds::{EmbeddingServer, Invalid};
 
 use super::build::build;
-use super::dereference::{References, dereference, secret_references};
+use super::dereference::{References, dereference, mounted_classes, secret_references};
 use super::names::{WORKLOAD_NAME, child_name, digest_secret_name, url};
 use super::status::{self, ObservedEmbeddingServer};
 use super::validate::validate;
@@ -58,7 +58,9 @@ async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Resul
         None => None,
     };
     let waiting = counts.as_ref().is_some_and(|counts| counts.ready < counts.desired);
+    let (wanted, classes) = (secret_references(&server), mounted_classes(&server));
     let observed = ObservedEmbeddingServer {
+        awaited_secrets: references.secrets.awaited(&namespace, &wanted, &classes),
         refusal: refusal.as_ref(),
         counts,
         pods: &pods,
@@ -79,7 +81,10 @@ pub(super) fn plan(
     settings: &BuildSettings,
 ) -> Result<Desired, SpecRefusal> {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-    if let Some(missing) = references.secrets.missing(namespace, &secret_references(server)) {
+    // Pods that mount a SecretProviderClass may bring the Secret: its driver makes the Secret for them.
+    if mounted_classes(server).is_empty()
+        && let Some(missing) = references.secrets.missing(namespace, &secret_references(server))
+    {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
     Ok(build(&validate(server, references, running)?, settings)?)

@@ -1,12 +1,14 @@
 //! The dereference step of an EmbeddingServer: reads the value of the Secret with the HuggingFace token,
 //! and the key of its digest.
 
+use std::collections::BTreeSet;
+
 use kube::ResourceExt as _;
 use vmcp_crds::EmbeddingServer;
 use vmcp_crds::fields::references::SecretKeyReference;
 
 use super::names::digest_secret_name;
-use crate::references::{DereferenceError, ReferencedSecrets, digest_key};
+use crate::references::{DereferenceError, ReferencedSecrets, digest_key, provider_classes};
 use crate::runtime::Context;
 
 /// Everything that a server refers to.
@@ -37,4 +39,9 @@ pub(super) async fn dereference(
 /// Returns the Secrets that the server refers to.
 pub(super) fn secret_references(server: &EmbeddingServer) -> Vec<SecretKeyReference> {
     server.spec.hf_token_secret_ref.iter().cloned().collect()
+}
+
+/// Returns the SecretProviderClasses that the pods mount: their driver makes Secrets.
+pub(super) fn mounted_classes(server: &EmbeddingServer) -> BTreeSet<String> {
+    provider_classes(&server.spec.pod_template_spec, &[], &[])
 }

@@ -17,6 +17,8 @@ use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 
 /// The state of a server that its status is computed from.
 pub(super) struct ObservedEmbeddingServer<'a> {
+    /// Missing values of Secrets that the pods bring.
+    pub awaited_secrets: Option<String>,
     /// The refusal, if the resource cannot run as it is written.
     pub refusal: Option<&'a SpecRefusal>,
     /// The pods that the StatefulSet counts; `None` without a StatefulSet.
@@ -49,7 +51,8 @@ pub(super) fn compute(
         );
     }
     conditions.set("Ready", counts.ready > 0, &reason, message.clone());
-    set_validity(&mut conditions, server.spec.hf_token_secret_ref.is_some(), observed.refusal);
+    let (refers, awaited) = (server.spec.hf_token_secret_ref.is_some(), observed.awaited_secrets.as_deref());
+    set_validity(&mut conditions, refers, awaited, observed.refusal);
     set_progress(&mut conditions, &rollout);
     if let Some(claim) = observed.claim {
         volume(&mut conditions, claim);

@@ -194,6 +194,18 @@ fn what_makes_no_sense_says_what_would() {
 }
 
 #[test]
+fn pods_start_before_a_token_that_they_bring() {
+    let spec = "{hfTokenSecretRef: {name: gone, key: token}, podTemplateSpec: {spec: {\
+                containers: [{name: embedding, volumeMounts: [{name: keys, mountPath: /keys}]}], \
+                volumes: [{name: keys, csi: {driver: d, volumeAttributes: {secretProviderClass: vault}}}]}}}";
+    let planned =
+        |spec: &str| plan(&server(spec), &references(spec, b"key"), None, &BuildSettings::default());
+    assert!(planned(spec).is_ok());
+    let unmounted = spec.replace("name: keys, mountPath", "name: other, mountPath");
+    assert!(planned(&unmounted).unwrap_err().to_string().contains("there is no Secret gone"));
+}
+
+#[test]
 fn a_model_that_is_being_fetched_is_no_failure() {
     let server = server("{modelCache: {}}");
     let pod = serde_json::from_value(json!({
@@ -203,6 +215,7 @@ fn a_model_that_is_being_fetched_is_no_failure() {
         }] },
     }));
     let found = ObservedEmbeddingServer {
+        awaited_secrets: None,
         refusal: None,
         counts: Some(PodCounts { desired: 1, existing: 1, ..PodCounts::default() }),
         pods: &[Arc::new(pod.unwrap())],

@@ -97,7 +97,10 @@ pub(super) fn validate(
         resources: spec.resources.clone(),
         template: spec.pod_template_spec.clone(),
         overrides: spec.resource_overrides.clone(),
-        secrets: found.digest_key.as_ref().map(|key| found.secrets.digest(&references, key)),
+        secrets: found.digest_key.as_ref().map(|key| {
+            let template = running.and_then(|set| Some(&set.spec.as_ref()?.template));
+            found.secrets.digest_of_pods(&references, key, template.and_then(pod::secrets_digest))
+        }),
         digest_key: found.digest_key.clone(),
         name,
     };

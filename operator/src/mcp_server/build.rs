@@ -76,8 +76,11 @@ pub(super) fn build(
     if let Some(guards) = &server.guards {
         children.push(Child::from_object(&bridge::guards_map(server, guards)));
     }
+    // A quota or an object of others may stand in the way of these: pods come after the objects that close
+    // them.
+    let closing: Vec<_> = children.iter().map(|child| (child.kind(), child.name().to_owned())).collect();
     children.extend([
-        Child::from_object(&deployment).with_pod_template(template),
+        Child::from_object(&deployment).with_pod_template(template).only_after(closing),
         Child::from_object(&service(server)),
     ]);
     Ok(Desired { children, keep: Vec::new() })

@@ -15,7 +15,8 @@ use vmcp_crds::{Invalid, MCPServer};
 use super::bridge_report;
 use super::build::{CONTAINER, build};
 use super::dereference::{
-    GuardReferences, References, dereference, has_bridge, secret_references, uses_auth_config,
+    GuardReferences, References, adder, dereference, has_bridge, mounted_classes, secret_references,
+    uses_auth_config,
 };
 use super::guards;
 use super::image_program::{ImageProgramState, ImagePrograms, follows_tag};
@@ -76,6 +77,9 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
             })
         })
         .on(&all.external_auth_configs, |change, context| servers(change, context, uses_auth_config))
+        .on(&all.virtual_mcp_servers, |change, context| {
+            servers(change, context, |server, name| change.substantial && adder(server) == Some(name))
+        })
         .on(&all.reference_grants, |change, context| servers(change, context, |_, _| true));
     let poller = AdminPoller::new();
     let (context, requeue, reports) = (context.clone(), triggers.requeue(), poller.clone());
@@ -143,7 +147,9 @@ async fn reconcile(
     } else {
         bridge_report::stop(&poller, &server);
     }
+    let (wanted, classes) = (secret_references(&server), mounted_classes(&server));
     let observed = ObservedMCPServer {
+        awaited_secrets: references.secrets.awaited(&namespace, &wanted, &classes),
         group_exists: references.group_exists,
         permission_profile: &references.permission_profile,
         refusal: refusal.as_ref(),
@@ -171,7 +177,10 @@ pub(super) fn plan(
         return Err(SpecRefusal::Invalid(Invalid(vec![problem])));
     }
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-    if let Some(missing) = references.secrets.missing(namespace, &secret_references(server)) {
+    // Pods that mount a SecretProviderClass may bring the Secret: its driver makes the Secret for them.
+    if mounted_classes(server).is_empty()
+        && let Some(missing) = references.secrets.missing(namespace, &secret_references(server))
+    {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
     if let Some(refusal) = references.image_program.refusal(&server.spec.image) {

@@ -7,17 +7,22 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
+use vmcp_config::Admin;
 use vmcp_crds::MCPServer;
 use vmcp_crds::fields::references::SecretKeyReference;
-use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
+use vmcp_crds::lower::{ADDED_BY_LABEL, ADMIN_TOKEN, SESSION_KEY};
 use vmcp_crds::mcp_server::MCPServerTransport;
+use vmcp_crds::virtual_mcp_server::Optimizer;
 
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
-use crate::references::{DereferenceError, ReferencedSecrets, granted_namespaces, group_exists};
+use crate::references::{
+    DereferenceError, ReferencedSecrets, granted_namespaces, group_exists, provider_classes,
+};
 use crate::runtime::{Context, GeneratedSecret};
+use crate::workload::pod::secrets_digest;
 
 pub(super) use self::guard_references::{GuardReferences, uses_auth_config};
 
@@ -37,12 +42,16 @@ pub(super) struct References {
     pub guards: GuardReferences,
     /// The bridge of the pods that run.
     pub running_bridge: Option<RunningBridge>,
+    /// The digest of Secrets in the template of the pods that run.
+    pub running_digest: Option<String>,
     /// The program that the image starts by itself.
     pub image_program: ImageProgramState,
     /// The text of the permission profile.
     pub permission_profile: ProfileText,
     /// The namespaces whose VirtualMCPServers may call the server, by a ReferenceGrant.
     pub granted_namespaces: BTreeSet<String>,
+    /// The rules of the VirtualMCPServer whose clients added the server; `None` if a person made it.
+    pub rules_of_adder: Option<Admin>,
 }
 
 /// Reads the references of the server, looks up the program of its image if it names no command, and
@@ -71,6 +80,8 @@ pub(super) async fn dereference(
     let uid = server.uid().unwrap_or_default();
     let deployment = context.children.typed::<Deployment>(&uid, &child_name(&server.name_any()));
     let running_bridge = deployment.as_ref().and_then(RunningBridge::from_deployment);
+    let template = deployment.as_ref().and_then(|deployment| Some(&deployment.spec.as_ref()?.template));
+    let running_digest = template.and_then(secrets_digest);
     let image_program = programs.state(server, context, deployment.as_ref()).await?;
     let permission_profile = permission_profile::read(context, server).await?;
     Ok(References {
@@ -80,10 +91,25 @@ pub(super) async fn dereference(
         session_key,
         guards,
         running_bridge,
+        running_digest,
         image_program,
         permission_profile,
         granted_namespaces: granted_namespaces(context, server),
+        rules_of_adder: rules_of_adder(server, context),
     })
+}
+
+/// Returns the name of the VirtualMCPServer whose clients added the server.
+pub(super) fn adder(server: &MCPServer) -> Option<&str> {
+    server.labels().get(ADDED_BY_LABEL).map(String::as_str)
+}
+
+/// Returns the rules of that VirtualMCPServer: none if it does not exist.
+fn rules_of_adder(server: &MCPServer, context: &Context) -> Option<Admin> {
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    let adder = context.resources.virtual_mcp_servers.get(namespace, adder(server)?);
+    let optimizer = adder.as_ref().and_then(|adder| adder.spec.optimizer.as_ref());
+    Some(optimizer.map(Optimizer::added_servers).unwrap_or_default())
 }
 
 /// Returns true if the server has a Secret of the operator's: with a bridge, or with values to digest.
@@ -99,4 +125,9 @@ pub(super) fn has_bridge(server: &MCPServer) -> bool {
 /// Returns the Secrets that variables refer to.
 pub(super) fn secret_references(server: &MCPServer) -> Vec<SecretKeyReference> {
     server.spec.secrets.iter().map(|variable| variable.secret.clone()).collect()
+}
+
+/// Returns the SecretProviderClasses that the pods mount: their driver makes Secrets.
+pub(super) fn mounted_classes(server: &MCPServer) -> BTreeSet<String> {
+    provider_classes(&server.spec.pod_template_spec, &[], &[])
 }

@@ -13,9 +13,9 @@ use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, PolicyCheck, ReferencedObjects};
 use vmcp_crds::mcp_server::MCPServerTransport;
 use vmcp_crds::{GROUP, Invalid, MCPServer, Problem};
 
-use super::dereference::References;
+use super::dereference::{References, mounted_classes};
 use super::permission_profile::Egress;
-use crate::references::CaBundle;
+use crate::references::{CaBundle, MAX_SECRET_BYTES};
 use crate::runtime::{BuildSettings, PartsDigest, unchecked};
 use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
 use crate::workload::network::TUNNEL_PORT;
@@ -78,7 +78,8 @@ pub(super) fn validate(
         return Err(Invalid(problems).into());
     }
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-    if let Some(missing) = references.secrets.missing(namespace, &objects.secret_references(server)) {
+    let (wanted, classes) = (objects.secret_references(server), mounted_classes(server));
+    if let Some(missing) = references.secrets.missing_before_pods(namespace, &wanted, &classes) {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
     let known = ReferencedObjects {
@@ -88,6 +89,7 @@ pub(super) fn validate(
         telemetry: objects.telemetry.as_ref().map(|config| &config.spec),
         oidc: objects.oidc.as_ref().map(|config| &config.spec),
         cluster_issuer: objects.cluster_issuer.known(),
+        telemetry_certificates: objects.telemetry_certificates.pem(),
         oidc_certificates: objects.certificates.pem(),
         ..ReferencedObjects::default()
     };
@@ -97,7 +99,16 @@ pub(super) fn validate(
     let value = |reference| references.secrets.get(reference).unwrap_or_default().to_vec();
     let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference)));
     let public = lowered.certificates.iter().map(|(file, text)| (file.clone(), text.clone().into_bytes()));
-    let files = secrets.chain(public).collect();
+    let files: BTreeMap<String, Vec<u8>> = secrets.chain(public).collect();
+    let size: usize = files.iter().map(|(file, value)| file.len() + value.len()).sum();
+    if size > MAX_SECRET_BYTES {
+        let message = format!(
+            "the certificates and values of its guards have {} KiB, and a Secret holds 1 MiB",
+            size.div_ceil(1 << 10)
+        );
+        let remedy = "name smaller bundles in the `caBundleRef` of its MCPOIDCConfig and MCPTelemetryConfig";
+        return Err(Invalid(vec![Problem::new("spec", message, remedy)]).into());
+    }
     Ok(Some(ValidGuards { text: lowered.text, files }))
 }
 
@@ -174,7 +185,9 @@ fn check_references(server: &MCPServer, references: &References, settings: &Buil
         match &found.telemetry {
             None => refuse(path, kind, name, None),
             Some(config) => {
-                if let Err(refusal) = mcp_telemetry_config::validate(config, &references.secrets, settings) {
+                let (secrets, certificates) = (&references.secrets, &found.telemetry_certificates);
+                let checked = mcp_telemetry_config::validate(config, secrets, certificates, settings);
+                if let Err(refusal) = checked {
                     refuse(path, kind, name, Some(refusal.message));
                 }
             }

@@ -19,6 +19,8 @@ use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 
 /// The state of a server that its status is computed from.
 pub(super) struct ObservedMCPServer<'a> {
+    /// Missing values of Secrets that the pods bring.
+    pub awaited_secrets: Option<String>,
     /// True if the MCPGroup exists; `None` if none is named.
     pub group_exists: Option<bool>,
     /// The text of the permission profile.
@@ -40,13 +42,14 @@ pub(super) fn compute(
     let generation = server.metadata.generation.unwrap_or_default();
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
-    let ObservedMCPServer { group_exists, permission_profile, refusal, counts, health } = observed;
+    let ObservedMCPServer { awaited_secrets, group_exists, permission_profile, refusal, counts, health } =
+        observed;
     let WorkloadHealth { state, reason, message, rollout } = &without_guard(server, health);
     let is_up = counts.ready > 0 && *state != WorkloadState::Stopped;
     // Pods from before the refusal may lack the guards that the resource asks for.
     let is_followed = !lacks_a_guard(server) && (refusal.is_none() || !server.spec.is_guarded());
     conditions.set("Ready", is_up && is_followed, reason, message.clone());
-    set_validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
+    set_validity(&mut conditions, !server.spec.secrets.is_empty(), awaited_secrets.as_deref(), *refusal);
     set_progress(&mut conditions, rollout);
     permission_profile::set_condition(
         &mut conditions,

@@ -2,8 +2,10 @@ mod network;
 mod status;
 
 use serde_json::{Value, json};
+use vmcp_config::Admin;
 use vmcp_crds::MCPServer;
 use vmcp_crds::lower::PolicyCheck;
+use vmcp_crds::virtual_mcp_server::Optimizer;
 
 use super::backend;
 use super::controller;
@@ -238,6 +240,62 @@ fn a_secret_becomes_a_variable_and_its_change_a_rollout() {
         missing.starts_with("there is no Secret s; `kubectl create secret generic s -n tools"),
         "{missing}"
     );
+}
+
+#[test]
+fn pods_start_before_a_secret_that_they_bring() {
+    let spec = "{image: x, command: [run], secrets: [{name: s, key: token}], podTemplateSpec: {spec: {\
+                containers: [{name: mcp, volumeMounts: [{name: keys, mountPath: /keys}]}], \
+                volumes: [{name: keys, csi: {driver: d, volumeAttributes: {secretProviderClass: vault}}}]}}}";
+    let digest = |references: &References| {
+        let desired = plan(&server(spec), references, &settings()).unwrap();
+        let child = desired.children.iter().find(|child| child.kind() == ChildKind::Deployment).unwrap();
+        let deployment = serde_json::to_value(child.object()).unwrap();
+        let annotations = &deployment["spec"]["template"]["metadata"]["annotations"];
+        annotations["toolhive.stacklok.com/secrets-digest"].as_str().unwrap().to_owned()
+    };
+    let awaited = references(ReferencedSecrets::default());
+    let known = references(ReferencedSecrets::from_values(&[("s", "token", "1")]));
+    assert_ne!(digest(&awaited), digest(&known), "pods that started with another value are replaced");
+    // The driver deletes the Secret with the last pod, and makes it again with the next one.
+    let gone = References { running_digest: Some(digest(&known)), ..awaited };
+    assert_eq!(digest(&gone), digest(&known));
+    let changed = references(ReferencedSecrets::from_values(&[("s", "token", "2")]));
+    let changed = References { running_digest: Some(digest(&known)), ..changed };
+    assert_ne!(digest(&changed), digest(&known));
+    assert!(
+        refused(&spec.replace("name: keys, mountPath", "name: other, mountPath")).contains("no Secret s")
+    );
+}
+
+#[test]
+fn a_program_that_clients_added_runs_in_an_image_of_a_rule_alone() {
+    let rules = json!({ "admin": { "allow": [
+        { "command": ["npx", "-y", "@acme/*"], "image": "node:22", "env": ["API_KEY"] },
+    ] } });
+    let optimizer: Optimizer = serde_json::from_value(rules).unwrap();
+    let planned = |image: &str, package: &str, variable: &str| {
+        let spec = format!(
+            "{{image: '{image}', command: [npx], args: [-y, '{package}'], secrets: [{{name: s, key: 0-{variable}, \
+             targetEnvName: {variable}}}]}}"
+        );
+        let key = format!("0-{variable}");
+        let secrets = ReferencedSecrets::from_values(&[("s", key.as_str(), "v")]);
+        let references =
+            References { rules_of_adder: Some(optimizer.added_servers()), ..references(secrets) };
+        plan(&server(&spec), &references, &settings()).map(drop).map_err(|refusal| refusal.to_string())
+    };
+    assert_eq!(planned("node:22", "@acme/time", "API_KEY"), Ok(()));
+    for (image, package, variable) in [
+        ("evil:1", "@acme/time", "API_KEY"),
+        ("node:22", "@evil/time", "API_KEY"),
+        ("node:22", "@acme/time", "NODE_OPTIONS"),
+    ] {
+        let refused = planned(image, package, variable).unwrap_err();
+        assert!(refused.starts_with("spec.image: clients of the VirtualMCPServer"), "{refused}");
+    }
+    let without_rules = References { rules_of_adder: Some(Admin::default()), ..References::default() };
+    assert!(plan(&server(STDIO), &without_rules, &settings()).is_err());
 }
 
 #[test]

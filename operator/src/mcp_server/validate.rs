@@ -1,6 +1,8 @@
 //! Step 2 of a reconcile, validate: checks name, command, port and variables, and returns a
 //! [`ValidMCPServer`]. Pure.
 
+mod added_program;
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, ResourceRequirements};
@@ -115,6 +117,9 @@ pub(super) fn validate(
     spec.resource_overrides.check(&mut problems);
     check_webhooks(server, &mut problems);
     check_volumes(server, &mut problems);
+    if let Some(rules) = &references.rules_of_adder {
+        added_program::check(server, rules, &mut problems);
+    }
     let egress = egress(server, references, &mut problems);
     check_egress(server, references, &egress, &mut problems);
     let is_sse = spec.transport == MCPServerTransport::Sse;
@@ -147,7 +152,10 @@ pub(super) fn validate(
         template: spec.pod_template_spec.clone(),
         overrides: spec.resource_overrides.clone(),
         // The token of the bridge is also the key of the digest.
-        secrets: (!secrets.is_empty()).then(|| references.secrets.digest(&secrets, &references.bridge_token)),
+        secrets: (!secrets.is_empty()).then(|| {
+            let running = references.running_digest.clone();
+            references.secrets.digest_of_pods(&secrets, &references.bridge_token, running)
+        }),
         volumes: spec.volumes.clone(),
         path: spec.path.clone().unwrap_or_else(|| if is_sse { "/sse" } else { "/mcp" }.to_owned()),
         is_sse,

@@ -9,6 +9,10 @@ use vmcp_crds::fields::references::SecretKeyReference;
 use super::concerned;
 use crate::runtime::{CallError, Change, Context, CustomResource, ObjectData, PartsDigest, ResourceStore};
 
+/// The most bytes of values in a Secret that the operator makes: the API server takes 1 MiB, of which 8 KiB
+/// are left for generated ones.
+pub(crate) const MAX_SECRET_BYTES: usize = (1 << 20) - (8 << 10);
+
 /// The data of the Secrets that a resource refers to, as far as they exist, by name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ReferencedSecrets(BTreeMap<String, ObjectData>);
@@ -53,9 +57,56 @@ impl ReferencedSecrets {
         (!missing.is_empty()).then(|| missing.join(" | "))
     }
 
+    /// Returns the missing values of a resource whose pods may bring them: the driver of a mounted
+    /// SecretProviderClass makes Secrets. `None` if all exist, or the pods mount no such class.
+    pub(crate) fn awaited(
+        &self,
+        namespace: &str,
+        references: &[SecretKeyReference],
+        classes: &BTreeSet<String>,
+    ) -> Option<String> {
+        let missing = self.missing(namespace, references).filter(|_| !classes.is_empty())?;
+        let classes = joined(classes);
+        Some(format!(
+            "{missing} | the pods mount the SecretProviderClass {classes}, whose driver makes the Secrets that its \
+             `secretObjects` list"
+        ))
+    }
+
+    /// Returns the missing values that are read before any pod exists. Those of a SecretProviderClass that the
+    /// pods mount would never come: the message has the way out.
+    pub(crate) fn missing_before_pods(
+        &self,
+        namespace: &str,
+        references: &[SecretKeyReference],
+        classes: &BTreeSet<String>,
+    ) -> Option<String> {
+        let missing = self.missing(namespace, references)?;
+        if classes.is_empty() {
+            return Some(missing);
+        }
+        let classes = joined(classes);
+        Some(format!(
+            "{missing} | these values are read before the pods exist: let another pod mount the SecretProviderClass \
+             {classes} if its `secretObjects` list the Secret"
+        ))
+    }
+
+    /// Returns the digest for the annotation of pods. While a value is missing that the pods bring, `running`,
+    /// the digest in the annotation so far, stays: the value that comes back is mostly the same.
+    pub(crate) fn digest_of_pods(
+        &self,
+        references: &[SecretKeyReference],
+        key: &[u8],
+        running: Option<String>,
+    ) -> String {
+        let is_complete = references.iter().all(|reference| self.get(reference).is_some());
+        running.filter(|_| !is_complete).unwrap_or_else(|| self.digest(references, key))
+    }
+
     /// Returns a digest that changes with any of the values: the first 8 bytes of a SHA-256, in hex. `key` is
     /// secret: without a key, readers of pods could test guesses of a value against the digest.
-    pub(crate) fn digest(&self, references: &[SecretKeyReference], key: &[u8]) -> String {
+    fn digest(&self, references: &[SecretKeyReference], key: &[u8]) -> String {
         let mut digest = PartsDigest::keyed(key);
         for reference in references.iter().collect::<BTreeSet<_>>() {
             digest.add(reference.name.as_bytes());
@@ -75,6 +126,10 @@ impl ReferencedSecrets {
         }
         Self(found.into_iter().map(|(name, data)| (name, std::sync::Arc::new(data))).collect())
     }
+}
+
+fn joined(names: &BTreeSet<String>) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the resources (namespace, name) of a kind that refer to a Secret which changed.

@@ -23,7 +23,7 @@ pub(crate) use self::triggers::Requeue;
 pub use self::triggers::Triggers;
 use super::context::Context;
 use super::failure::{Failure, Retry};
-use super::tell::{report_failure, report_malformed};
+use super::tell::{is_paused, report_failure, report_malformed, report_paused};
 use super::watch::{CustomResource, Parsed, kind_of};
 use vmcp_error_chain::error_chain;
 
@@ -112,6 +112,19 @@ where
         // The garbage collector deletes the children by their owner references.
         failures.forget(&key);
         return Ok(Action::await_change());
+    }
+    if is_paused(&*object) {
+        return Ok(match report_paused(&context, object.as_ref()).await {
+            Ok(()) => {
+                failures.forget(&key);
+                Action::await_change()
+            }
+            Err(error) => {
+                let error = error_chain(&error);
+                tracing::debug!(object = %reference, error, "cannot write into the status that the object is paused");
+                Action::requeue(pause(failures.count(&key)))
+            }
+        });
     }
     let work = AssertUnwindSafe(reconcile(object.clone(), context.clone())).catch_unwind();
     let (category, message, retry, in_status) = match tokio::time::timeout(RECONCILE_TIMEOUT, work).await {

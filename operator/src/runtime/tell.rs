@@ -8,7 +8,7 @@ mod report;
 mod validity;
 
 pub use self::conditions::{Conditions, is_true};
-pub(crate) use self::failure_status::{report_failure, report_malformed};
+pub(crate) use self::failure_status::{is_paused, report_failure, report_malformed, report_paused};
 pub(crate) use self::pending_fields::{lacks_a_guard, set_pending, unfollowed};
 pub(crate) use self::report::report;
 pub(crate) use self::validity::set_valid;

@@ -2,6 +2,7 @@
 //! Deployment or StatefulSet, Service, ConfigMap and Secret. Pure: it asks no API.
 
 use vmcp_crds::lower;
+use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::dereference::References;
 use super::exposure_order::ExposureOrder;
@@ -24,6 +25,7 @@ pub(super) fn build(
     let mut desired = Desired { keep: order.keep.clone(), ..Desired::default() };
     // First, so that the pods of scripts are closed from the beginning.
     desired.children.extend(objects::script_isolation(server, settings));
+    desired.children.extend(objects::network_policy(server, settings));
     if server.pods.service_account.is_none() {
         desired.children.push(Child::from_object(&objects::service_account(server)));
     }
@@ -52,7 +54,8 @@ pub(super) fn build(
     let form = WorkloadForm::wanted(server);
     if let (Some((mounted, Some(grace))), Ok(())) = (mounted, &plan.template) {
         let start_settings = start_settings::digest(mounted, &references.generated.session_key);
-        desired.children.push(objects::workload(server, running, grace, start_settings, settings));
+        let workload = objects::workload(server, running, grace, start_settings, settings);
+        desired.children.push(workload.only_after(needed_by_pods(server)));
         if running.waits_for_pods(server) {
             desired.keep.push((form.other().kind(), server.name.clone()));
         }
@@ -60,8 +63,21 @@ pub(super) fn build(
         let kinds = [ChildKind::Deployment, ChildKind::StatefulSet];
         desired.keep.extend(kinds.map(|kind| (kind, server.name.clone())));
     }
-    desired.children.extend(objects::optional(server, settings));
+    desired.children.extend(objects::optional(server));
     desired.children.extend(objects::script_right(server, settings));
     desired.children.extend(objects::rights_to_add_servers(server, settings));
     desired
+}
+
+/// Returns the objects that must be stored before the pods: a quota, or an object of others, may stand in
+/// their way. Pods would take files and rights of others, or serve more clients than the resource says.
+fn needed_by_pods(server: &Validated) -> Vec<(ChildKind, String)> {
+    let auxiliary = || names::auxiliary(&server.name);
+    let mut needed = vec![
+        (ChildKind::ConfigMap, names::config_map(&server.name)),
+        (ChildKind::Secret, names::secret(&server.name)),
+    ];
+    needed.extend(server.ingress_from.is_some().then(|| (ChildKind::NetworkPolicy, auxiliary())));
+    needed.extend(server.pods.service_account.is_none().then(|| (ChildKind::ServiceAccount, auxiliary())));
+    needed
 }

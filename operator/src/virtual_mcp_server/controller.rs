@@ -20,14 +20,14 @@ use super::dereference::{
 };
 use super::exposure_order::{ConfigurationWrites, CurrentExposure, ExposureOrder, Uptake, order, uptake};
 use super::kubelet_nudge::nudge;
-use super::last_good::LastGood;
+use super::last_good::{LastGood, MountedConfiguration};
 use super::names;
 use super::observe::running_workload::{RunningWorkload, WorkloadForm};
 use super::observe::trusted_tools::{KeptTrust, approval_annotation, join, quarantined};
 use super::observe::{ObservedPod, Polls, hasten, observe};
 use super::status::{ObservedVirtualMCPServer, is_network_symptom};
 use super::validate::{Plan, validate};
-use crate::references;
+use crate::references::{self, MAX_SECRET_BYTES};
 use crate::runtime::{
     Applied, Change, ChildKind, Context, Failure, Retry, Triggers, WatchedResource, report, run_controller,
 };
@@ -190,9 +190,6 @@ struct ControllerMemory {
     writes: ConfigurationWrites,
 }
 
-/// The most bytes of a Secret's values, 1 MiB, less 8 KiB for generated ones.
-const MAX_SECRET_BYTES: usize = (1 << 20) - (8 << 10);
-
 /// The interval after which a server is looked at again whose ConfigMap was written: its exposure may follow.
 const MOUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval while the exposure waits for reports of pods, or the configuration for a narrower exposure. A
@@ -221,8 +218,8 @@ fn join_trust(
     let approvals = server.annotations().get(&approval_annotation()).map(String::as_str).unwrap_or_default();
     let kept = references.generated.trusted_tools.as_deref();
     let mounted = plan.configuration.as_ref().ok().map(|configuration| &configuration.mounted);
-    let values = mounted.or(references.mounted.as_ref()).into_iter().flat_map(|mounted| &mounted.secrets);
-    let other_bytes: usize = values.map(|(file, value)| file.len() + value.len()).sum();
+    let mounted = mounted.or(references.mounted.as_ref());
+    let other_bytes = mounted.map_or(0, MountedConfiguration::secret_bytes);
     let budget = MAX_TRUSTED_TOOLS_BYTES.min(MAX_SECRET_BYTES.saturating_sub(other_bytes));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let now = i64::try_from(now).unwrap_or(i64::MAX);

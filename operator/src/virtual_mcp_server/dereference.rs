@@ -29,7 +29,7 @@ use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
 use crate::references::{CaBundle, DereferenceError, ReferencedSecrets, policies_in_config_map};
 use crate::runtime::{ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
-use crate::shared_settings::mcp_oidc_config;
+use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
 
 /// Everything that [`validate`](super::validate) reads besides the resource itself.
 #[derive(Debug, Default)]
@@ -57,6 +57,8 @@ pub(super) struct References {
     pub composite_tools: BTreeMap<String, Arc<VirtualMCPCompositeToolDefinition>>,
     /// The named MCPTelemetryConfig, if it exists.
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
+    /// The certificates that it refers to.
+    pub telemetry_certificates: CaBundle,
     /// The named MCPOIDCConfig, if it exists.
     pub oidc: Option<Arc<MCPOIDCConfig>>,
     /// Issuer and keys of ServiceAccount tokens, if it takes those of the cluster.
@@ -110,6 +112,11 @@ pub(super) async fn dereference(
         references.oidc_certificates = CaBundle::read(context, &namespace, reference, path).await?;
         references.cluster_issuer = context.cluster_issuer(config.spec.takes_cluster_keys()).await;
     }
+    if let Some(config) = &references.telemetry {
+        let reference = mcp_telemetry_config::ca_bundle_of(config);
+        let path = mcp_telemetry_config::CA_BUNDLE_PATH;
+        references.telemetry_certificates = CaBundle::read(context, &namespace, reference, path).await?;
+    }
     if let Some(reference) = decision_point_bundle(server) {
         let path = DECISION_POINT_BUNDLE_PATH;
         references.decision_point_certificates =
@@ -156,16 +163,18 @@ pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, sec
     secrets_of(server, &from_stores(server, context)).iter().any(|reference| reference.name == secret)
 }
 
-/// Returns true if the policies, the decision point or the MCPOIDCConfig of the server, or an entry of its
-/// group, refers to this ConfigMap.
+/// Returns true if the policies, the decision point, the MCPOIDCConfig or the MCPTelemetryConfig of the
+/// server, or an entry of its group, refers to this ConfigMap.
 pub(super) fn refers_to_config_map(server: &VirtualMCPServer, context: &Context, map: &str) -> bool {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let config = oidc_config_of(server).and_then(|name| context.resources.oidc_configs.get(namespace, name));
     let of_clients = config.as_deref().and_then(mcp_oidc_config::ca_bundle_of).cloned();
-    let entries = from_stores(server, context).entries;
+    let References { entries, telemetry, .. } = from_stores(server, context);
     let of_entries = entries.iter().filter_map(|entry| entry.spec.ca_bundle_ref.clone());
+    let of_exports = telemetry.as_deref().and_then(mcp_telemetry_config::ca_bundle_of).cloned();
     let of_point = decision_point_bundle(server);
-    of_entries.chain(of_clients).chain(of_point).any(|bundle| bundle.config_map_ref.name == map)
+    let mut all = of_entries.chain(of_clients).chain(of_exports).chain(of_point);
+    all.any(|bundle| bundle.config_map_ref.name == map)
         || authz::policy_file(&server.spec.incoming_auth).is_some_and(|file| file.name == map)
 }
 

@@ -35,6 +35,11 @@ impl MountedConfiguration {
 }
 
 impl MountedConfiguration {
+    /// Returns the bytes of the values and of their names in the Secret.
+    pub(super) fn secret_bytes(&self) -> usize {
+        self.secrets.iter().map(|(file, value)| file.len() + value.len()).sum()
+    }
+
     /// Returns true if the text names a file of trusted tools.
     pub(super) fn reads_trusted_tools(&self) -> bool {
         self.text.contains("trustedToolsPath: ")

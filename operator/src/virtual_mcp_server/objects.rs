@@ -20,7 +20,7 @@ use vmcp_crds::virtual_mcp_server::{EmbeddingSource, StorageVolume, TeiService, 
 
 pub(super) use self::added_servers::rights_to_add_servers;
 pub(super) use self::config::{config_map, secret};
-pub(super) use self::exposure::{optional, route};
+pub(super) use self::exposure::{network_policy, optional, route};
 use self::replicas::{LiveReplicas, Replicas};
 pub(super) use self::scripts::{script_isolation, script_right};
 pub(super) use self::service::{client_service, console_service, peers_service};

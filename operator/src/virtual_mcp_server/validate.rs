@@ -32,6 +32,7 @@ use self::tool_configs::ToolConfigProblem;
 use self::webhooks::WebhookConfigProblem;
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
+use crate::references::{MAX_SECRET_BYTES, provider_classes};
 use crate::runtime::{BuildSettings, PodSchema, unchecked, unfollowed};
 use crate::shared_settings::mcp_telemetry_config;
 use crate::workload::pod_template;
@@ -199,7 +200,8 @@ fn configure(
     }
     let mut telemetry = references.telemetry.as_ref().map(|telemetry| telemetry.spec.clone());
     left_out.telemetry = references.telemetry.as_ref().and_then(|config| {
-        let refusal = mcp_telemetry_config::validate(config, &references.secrets, settings).err()?;
+        let (secrets, certificates) = (&references.secrets, &references.telemetry_certificates);
+        let refusal = mcp_telemetry_config::validate(config, secrets, certificates, settings).err()?;
         Some(ConfigurationRefusal { reason: refusal.reason, message: refusal.message })
     });
     if let (Some(_), Some(telemetry)) = (&left_out.telemetry, &mut telemetry) {
@@ -218,6 +220,7 @@ fn configure(
         telemetry: telemetry.as_ref(),
         oidc: references.oidc.as_ref().map(|config| &config.spec),
         cluster_issuer: references.cluster_issuer.known(),
+        telemetry_certificates: references.telemetry_certificates.pem(),
         oidc_certificates: references.oidc_certificates.pem(),
         decision_point_certificates: references.decision_point_certificates.pem(),
         webhooks: &webhooks,
@@ -237,7 +240,8 @@ fn configure(
         return Err(ConfigurationRefusal { reason: "ConfigurationTooLarge", message });
     }
     let wanted: Vec<_> = lowered.secrets.values().cloned().collect();
-    if let Some(message) = references.secrets.missing(&server.namespace, &wanted) {
+    let classes = provider_classes(&server.pods.template, &[], &[]);
+    if let Some(message) = references.secrets.missing_before_pods(&server.namespace, &wanted, &classes) {
         return Err(ConfigurationRefusal { reason: "SecretNotFound", message });
     }
     lowered.check_values(|reference| references.secrets.get(reference)).map_err(invalid)?;
@@ -247,6 +251,16 @@ fn configure(
         lowered.certificates.iter().map(|(file, pem)| (file.clone(), pem.clone().into_bytes()));
     let mounted =
         MountedConfiguration { text: lowered.text.clone(), secrets: secrets.chain(certificates).collect() };
+    let size = mounted.secret_bytes();
+    if size > MAX_SECRET_BYTES {
+        let message = format!(
+            "the pods would mount {} KiB of certificates and values of Secrets, and a Secret holds 1 MiB; name smaller \
+             bundles of certificates (equal ones are mounted once), or divide the backends among several \
+             VirtualMCPServers",
+            size.div_ceil(1 << 10)
+        );
+        return Err(ConfigurationRefusal { reason: "ConfigurationTooLarge", message });
+    }
     Ok(Configuration { lowered, mounted, backends })
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Capabilities, EnvVar, EnvVarSource, HTTPGetAction, LocalObjectReference, PodSecurityContext, PodSpec,
-    Probe, ResourceRequirements, SeccompProfile, SecretKeySelector, SecurityContext, TCPSocketAction,
+    PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector, SecurityContext,
+    TCPSocketAction,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -89,7 +90,16 @@ pub(crate) fn secret_variable(
 /// Returns the pod annotation that causes a rollout when a value of a Secret changes: environment variables
 /// of a running process do not follow.
 pub(crate) fn secrets_annotation(digest: Option<String>) -> Option<BTreeMap<String, String>> {
-    digest.map(|digest| BTreeMap::from([(format!("{GROUP}/secrets-digest"), digest)]))
+    digest.map(|digest| BTreeMap::from([(secrets_digest_key(), digest)]))
+}
+
+/// Returns the digest in that annotation of a pod template.
+pub(crate) fn secrets_digest(template: &PodTemplateSpec) -> Option<String> {
+    template.metadata.as_ref()?.annotations.as_ref()?.get(&secrets_digest_key()).cloned()
+}
+
+fn secrets_digest_key() -> String {
+    format!("{GROUP}/secrets-digest")
 }
 
 /// Returns a probe by HTTP GET every `seconds`; three failures in a row count.

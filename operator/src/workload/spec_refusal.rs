@@ -35,10 +35,12 @@ impl SpecRefusal {
     }
 }
 
-/// Sets the condition `Valid`, and `SecretRefsValidated` if the resource refers to Secrets.
+/// Sets the condition `Valid`, and `SecretRefsValidated` if the resource refers to Secrets. `awaited` names
+/// missing values that the pods bring.
 pub(crate) fn set_validity(
     conditions: &mut Conditions,
     refers_to_secrets: bool,
+    awaited: Option<&str>,
     refusal: Option<&SpecRefusal>,
 ) {
     match refusal {
@@ -51,14 +53,15 @@ pub(crate) fn set_validity(
         Some(SpecRefusal::SecretNotFound(missing)) => {
             conditions.set("SecretRefsValidated", false, "SecretNotFound", missing.clone());
         }
-        _ if refers_to_secrets => {
-            conditions.set(
+        _ if refers_to_secrets => match awaited {
+            Some(awaited) => conditions.unknown("SecretRefsValidated", "SecretAwaited", awaited),
+            None => conditions.set(
                 "SecretRefsValidated",
                 true,
                 "SecretsFound",
                 "all Secrets that it refers to exist",
-            );
-        }
+            ),
+        },
         _ => {}
     }
 }

@@ -3,6 +3,7 @@
 # With `oldest`, the API server and the controller manager are those of the oldest Kubernetes that vmcp supports.
 # With `gitops`, it is a program that says how Argo CD and Flux see the health of an object, by their own libraries.
 # With `gateway-api`, it is no program but the definition of HTTPRoutes, as a cluster with a gateway has it.
+# With `toolhive`, it is the folder of example manifests of ToolHive.
 # A folder is named by the version and the hash of the sources.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -10,6 +11,7 @@ retry=$here/../../../scripts/retry.sh
 kubernetes=${XDG_CACHE_HOME:-$HOME/.cache}/vmcp/kubernetes
 helm=v3.22.0
 gateway_api=v1.4.1
+toolhive=v0.44.0
 
 say() { echo "  $SECONDS s: $*" >&2; }
 
@@ -59,18 +61,29 @@ build_gateway-api() {
   chmod u+w "$1/httproutes.yaml"
 }
 
+build_toolhive() {
+  local module
+  cd /
+  module=$("$retry" go mod download -json "github.com/stacklok/toolhive@$toolhive" | sed -nE 's#^\t"Dir": "(.*)",?$#\1#p')
+  cp -r "$module/examples/operator/." "$1/"
+  chmod -R u+w "$1"
+}
+
 case ${1:-newest} in
   newest) module=$here sources=("$here/pause/main.go") prefix= name=Kubernetes path=k8s.io/kubernetes ;;
   oldest) module=$here/oldest sources=("$here/go.mod") prefix= name=Kubernetes path=k8s.io/kubernetes ;;
   gitops) module=$here/gitops sources=() prefix=argo-cd- name="health checks of Argo CD" path=github.com/argoproj/argo-cd/v3 ;;
   gateway-api) module=$here sources=() prefix= name="the Gateway API" path=k8s.io/kubernetes ;;
-  *) echo "usage: build.sh [oldest|gitops|gateway-api]" >&2; exit 2 ;;
+  toolhive) module=$here sources=() prefix= name="the examples of ToolHive" path=k8s.io/kubernetes ;;
+  *) echo "usage: build.sh [oldest|gitops|gateway-api|toolhive]" >&2; exit 2 ;;
 esac
 version=$(sed -nE "s#^(require |\t)$path v([^ ]*).*#\2#p" "$module/go.mod")
 hash=$({ cat "$module/go.mod" "$module/go.sum" "$module/main.go" "${sources[@]}"; echo "$helm"; } | sha256sum | cut -c -8)
 folder=$kubernetes/$prefix$version-$hash
 if [ "${1:-}" = gateway-api ]; then
   version=${gateway_api#v} folder=$kubernetes/gateway-api-$gateway_api
+elif [ "${1:-}" = toolhive ]; then
+  version=${toolhive#v} folder=$kubernetes/toolhive-$toolhive
 fi
 
 if [ ! -d "$folder" ]; then

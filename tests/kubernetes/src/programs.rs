@@ -42,6 +42,11 @@ impl Programs {
         has_go().then(|| Self::build(&["gateway-api"]))
     }
 
+    /// Returns the folder with the example manifests of ToolHive; `None` without Go, which fetches them.
+    pub fn toolhive() -> Option<Self> {
+        has_go().then(|| Self::build(&["toolhive"]))
+    }
+
     fn build(arguments: &[&str]) -> Self {
         let script = crate::repository().join("tests/kubernetes/components/build.sh");
         let mut build = Command::new(&script);

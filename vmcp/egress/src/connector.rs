@@ -17,6 +17,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::Intercept;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
 use tower::{Service, ServiceExt as _};
 
@@ -43,15 +44,15 @@ pub struct ProxyConnector {
     always_tunnels: bool,
 }
 
-/// Returns a connector for a client that speaks HTTP/2 alone, with the proxies of the environment and the
-/// authorities of the system. A server is reached through a proxy by a tunnel, also without TLS: proxies read
-/// HTTP/1.1.
-pub fn http2_connector(connect_timeout: Duration) -> Http2Connector {
+/// Returns a connector for a client that speaks HTTP/2 alone, with the proxies of the environment, and the
+/// authorities of the system and `authorities`. A server is reached through a proxy by a tunnel, also without
+/// TLS: proxies read HTTP/1.1.
+pub fn http2_connector(connect_timeout: Duration, authorities: &[CertificateDer<'static>]) -> Http2Connector {
     let mut tcp = HttpConnector::new();
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(KEEP_ALIVE_INTERVAL));
     tcp.set_connect_timeout(Some(connect_timeout));
-    let tls = client_tls(&[]);
+    let tls = client_tls(authorities);
     let mut connector = ProxyConnector::new(tcp, &tls, Proxies::of_environment());
     connector.always_tunnels = true;
     HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http2().wrap_connector(connector)

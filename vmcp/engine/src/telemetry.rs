@@ -15,6 +15,8 @@ pub mod tool_metrics;
 pub mod topic_usage;
 pub mod traces;
 
+use std::path::PathBuf;
+
 use self::otlp::log_lines::LogLines;
 pub use crate::metrics::{self, PIPE, TCP};
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
@@ -40,6 +42,14 @@ pub enum TelemetryError {
     /// An exporter cannot be built.
     #[error("telemetry.endpoint: {0}")]
     Exporter(String),
+    /// The authorities of a collector cannot be read.
+    #[error("caBundlePath {path} of telemetry: {reason}; name a PEM file of certificate authorities")]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        reason: String,
+    },
     /// A subscriber is installed already.
     #[error("logging is set up already")]
     AlreadyInstalled,

@@ -13,7 +13,7 @@ use vmcp_crds::fields::references::SecretKeyReference;
 use super::validate::ValidMCPRegistry;
 use super::{WORKLOAD_NAME, child_name, digest_secret_name};
 use crate::references::digest_key_secret;
-use crate::runtime::{BuildSettings, Child, Desired, child_metadata, hex_digest, workload_labels};
+use crate::runtime::{BuildSettings, Child, ChildKind, Desired, child_metadata, hex_digest, workload_labels};
 use crate::workload::pod;
 use crate::workload::pod_template::{self, PodTemplateError};
 
@@ -49,9 +49,11 @@ pub(super) fn build(
         digest_key_secret(child_metadata(name, WORKLOAD_NAME, &registry.name), key)
     });
     let mut children: Vec<Child> = key.iter().map(Child::from_object).collect();
+    // A ConfigMap of others would be the file of the pod.
+    let file = (ChildKind::ConfigMap, child_name(&registry.name));
     children.extend([
         Child::from_object(&config_map(registry)),
-        Child::from_object(&deployment(registry)).with_pod_template(template),
+        Child::from_object(&deployment(registry)).with_pod_template(template).only_after([file]),
         Child::from_object(&service(registry)),
     ]);
     Ok(Desired { children, keep: Vec::new() })

@@ -1,5 +1,6 @@
 //! Reconciles an MCPRegistry: dereference -> validate -> build -> apply -> observe -> status.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -14,12 +15,13 @@ use super::build::build;
 use super::status;
 use super::validate::validate;
 use super::{WORKLOAD_NAME, child_name, digest_secret_name};
-use crate::references::{self, DereferenceError, ReferencedSecrets, digest_key};
+use crate::references::{self, DereferenceError, ReferencedSecrets, digest_key, provider_classes};
 use crate::runtime::{
     BuildSettings, ChildKind, Context, Desired, Triggers, report, run_controller, unchecked, workload_labels,
 };
 use crate::workload::cluster_events;
 use crate::workload::health::PodCounts;
+use crate::workload::pod::secrets_digest;
 use crate::workload::spec_refusal::SpecRefusal;
 use crate::workload::{ReconcileError, of_deployment, workload_of_pod};
 
@@ -44,12 +46,15 @@ async fn reconcile(registry: Arc<MCPRegistry>, context: Arc<Context>) -> Result<
     } else {
         Some(digest_key(&context, registry.as_ref(), &digest_secret_name(&name)).await?)
     };
-    let (desired, refusal) = match plan(&registry, &secrets, key, &context.settings) {
+    let (uid, child) = (registry.uid().unwrap_or_default(), child_name(&name));
+    let running = context.children.typed::<Deployment>(&uid, &child);
+    let template = running.as_ref().and_then(|deployment| Some(&deployment.spec.as_ref()?.template));
+    let running_digest = template.and_then(secrets_digest);
+    let (desired, refusal) = match plan(&registry, &secrets, key, running_digest, &context.settings) {
         Ok(desired) => (desired, None),
         Err(refusal) => (keep(&name), Some(refusal)),
     };
     context.apply(registry.as_ref(), desired).await.entirely()?;
-    let (uid, child) = (registry.uid().unwrap_or_default(), child_name(&name));
     let pods = context.pods(&namespace, &workload_labels(WORKLOAD_NAME, &name));
     let pods = of_deployment(pods, &child);
     let counts = match context.children.typed::<Deployment>(&uid, &child) {
@@ -61,6 +66,7 @@ async fn reconcile(registry: Arc<MCPRegistry>, context: Arc<Context>) -> Result<
     };
     let status = status::compute(
         &registry,
+        secrets.awaited(&namespace, &wanted, &mounted_classes(&registry)).as_deref(),
         refusal.as_ref(),
         counts.as_ref(),
         &pods,
@@ -77,16 +83,20 @@ pub(super) fn plan(
     registry: &MCPRegistry,
     secrets: &ReferencedSecrets,
     digest_key: Option<Vec<u8>>,
+    running_digest: Option<String>,
     settings: &BuildSettings,
 ) -> Result<Desired, SpecRefusal> {
     if let Some(problem) = unchecked("MCPRegistry", &registry.spec, settings) {
         return Err(SpecRefusal::Invalid(Invalid(vec![problem])));
     }
     let namespace = registry.metadata.namespace.as_deref().unwrap_or_default();
-    if let Some(missing) = secrets.missing(namespace, &secret_references(registry)) {
+    // Pods that mount a SecretProviderClass may bring the Secret: its driver makes the Secret for them.
+    if mounted_classes(registry).is_empty()
+        && let Some(missing) = secrets.missing(namespace, &secret_references(registry))
+    {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
-    Ok(build(&validate(registry, secrets, digest_key)?, settings)?)
+    Ok(build(&validate(registry, secrets, digest_key, running_digest)?, settings)?)
 }
 
 /// Leaves all children as they are: the pod of the previous version serves on while the resource is refused.
@@ -100,4 +110,10 @@ fn keep(name: &str) -> Desired {
 /// Returns the Secrets that the registry refers to. Those of its `volumes` are the kubelet's to find.
 fn secret_references(registry: &MCPRegistry) -> Vec<SecretKeyReference> {
     registry.spec.pgpass_secret_ref.iter().cloned().collect()
+}
+
+/// Returns the SecretProviderClasses that the pod mounts: their driver makes Secrets.
+fn mounted_classes(registry: &MCPRegistry) -> BTreeSet<String> {
+    let spec = &registry.spec;
+    provider_classes(&spec.pod_template_spec, &spec.volumes, &spec.volume_mounts)
 }

@@ -14,9 +14,10 @@ use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadSta
 use crate::workload::rollout::set_progress;
 use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 
-/// Computes the status.
+/// Computes the status. `awaited_secrets` names missing values that the pod brings.
 pub(super) fn compute(
     registry: &MCPRegistry,
+    awaited_secrets: Option<&str>,
     refusal: Option<&SpecRefusal>,
     counts: Option<&PodCounts>,
     pods: &[Arc<Pod>],
@@ -29,7 +30,7 @@ pub(super) fn compute(
         resource_health(refusal, counts, pods, CONTAINER);
     let ready = counts.map_or(0, |counts| counts.ready);
     conditions.set("Ready", ready > 0 && state != WorkloadState::Stopped, &reason, message.clone());
-    set_validity(&mut conditions, registry.spec.pgpass_secret_ref.is_some(), refusal);
+    set_validity(&mut conditions, registry.spec.pgpass_secret_ref.is_some(), awaited_secrets, refusal);
     set_progress(&mut conditions, &rollout);
     let (name, namespace) = (&registry.metadata.name, registry.metadata.namespace.as_deref());
     let host = child_name(name.as_deref().unwrap_or_default());

@@ -27,7 +27,8 @@ fn child(desired: &Desired, kind: ChildKind) -> Value {
 fn planned(spec: &Value) -> Result<Desired, String> {
     let secrets = ReferencedSecrets::from_values(&[("db", ".pgpass", "h:5432:*:u:p")]);
     let key = spec.get("pgpassSecretRef").map(|_| b"key".to_vec());
-    plan(&registry(spec), &secrets, key, &BuildSettings::default()).map_err(|refusal| refusal.to_string())
+    plan(&registry(spec), &secrets, key, None, &BuildSettings::default())
+        .map_err(|refusal| refusal.to_string())
 }
 
 #[test]
@@ -102,11 +103,22 @@ fn what_cannot_run_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_pod_starts_before_the_passwords_that_it_brings() {
+    let csi = json!({ "driver": "d", "volumeAttributes": { "secretProviderClass": "vault" } });
+    let spec = json!({
+        "pgpassSecretRef": { "name": "gone", "key": "k" },
+        "volumes": [{ "name": "vault", "csi": csi }],
+        "volumeMounts": [{ "name": "vault", "mountPath": "/vault" }],
+    });
+    assert!(planned(&spec).is_ok());
+}
+
+#[test]
 fn a_refused_registry_says_why() {
     let registry = registry(&json!({ "volumes": [{ "name": "pgpass" }] }));
     let settings = BuildSettings::default();
-    let refusal = plan(&registry, &ReferencedSecrets::default(), None, &settings).unwrap_err();
-    let status = status::compute(&registry, Some(&refusal), None, &[], "cluster.local");
+    let refusal = plan(&registry, &ReferencedSecrets::default(), None, None, &settings).unwrap_err();
+    let status = status::compute(&registry, None, Some(&refusal), None, &[], "cluster.local");
     assert_eq!(status.phase, Some(MCPRegistryPhase::Failed));
     assert_eq!(status.url.as_deref(), Some("http://team-api.tools.svc.cluster.local:8080"));
     assert!(status.message.unwrap().contains("spec.volumes[0].name"));

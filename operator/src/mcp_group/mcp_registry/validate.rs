@@ -33,11 +33,12 @@ pub(super) struct ValidMCPRegistry {
 }
 
 /// Returns the valid registry, or every problem of the resource. `secrets` holds all values that it refers
-/// to, `digest_key` the key of their digest.
+/// to, `digest_key` the key of their digest, `running_digest` the one of the pod that runs.
 pub(super) fn validate(
     registry: &MCPRegistry,
     secrets: &ReferencedSecrets,
     digest_key: Option<Vec<u8>>,
+    running_digest: Option<String>,
 ) -> Result<ValidMCPRegistry, Invalid> {
     let spec = &registry.spec;
     let mut problems = Vec::new();
@@ -72,7 +73,7 @@ pub(super) fn validate(
         template: spec.pod_template_spec.clone(),
         volumes,
         mounts,
-        secrets: digest_key.as_ref().map(|key| secrets.digest(&references, key)),
+        secrets: digest_key.as_ref().map(|key| secrets.digest_of_pods(&references, key, running_digest)),
         digest_key,
     };
     if problems.is_empty() { Ok(registry) } else { Err(Invalid(problems)) }

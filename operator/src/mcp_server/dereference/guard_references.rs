@@ -10,7 +10,7 @@ use vmcp_crds::{MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer,
 
 use crate::references::{CaBundle, policies_in_config_map};
 use crate::runtime::{CallError, ClusterIssuerState, Context};
-use crate::shared_settings::mcp_oidc_config;
+use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
 
 /// Objects that the guards of an MCPServer refer to, as far as they exist.
 #[derive(Debug, Default)]
@@ -27,6 +27,8 @@ pub(in crate::mcp_server) struct GuardReferences {
     pub authz_file: Option<String>,
     /// The settings of traces and metrics.
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
+    /// The certificates that they refer to.
+    pub telemetry_certificates: CaBundle,
     /// The embedded authorization server.
     pub auth_server: Option<Arc<MCPExternalAuthConfig>>,
     /// The credentials for the server, which may be no authorization server.
@@ -48,6 +50,11 @@ impl GuardReferences {
             let reference = mcp_oidc_config::ca_bundle_of(config);
             found.certificates = CaBundle::read(context, &namespace, reference, path).await?;
             found.cluster_issuer = context.cluster_issuer(config.spec.takes_cluster_keys()).await;
+        }
+        if let Some(config) = &found.telemetry {
+            let path = mcp_telemetry_config::CA_BUNDLE_PATH;
+            let reference = mcp_telemetry_config::ca_bundle_of(config);
+            found.telemetry_certificates = CaBundle::read(context, &namespace, reference, path).await?;
         }
         Ok(found)
     }
@@ -101,9 +108,12 @@ impl GuardReferences {
 
     /// Returns true if the guards refer to this ConfigMap.
     pub(in crate::mcp_server) fn uses_config_map(&self, server: &MCPServer, name: &str) -> bool {
-        let bundle = self.oidc.as_deref().and_then(mcp_oidc_config::ca_bundle_of);
+        let bundles = [
+            self.oidc.as_deref().and_then(mcp_oidc_config::ca_bundle_of),
+            self.telemetry.as_deref().and_then(mcp_telemetry_config::ca_bundle_of),
+        ];
         let file = authz::policy_file_of(&server.spec.authz_config);
-        bundle.is_some_and(|bundle| bundle.config_map_ref.name == name)
+        bundles.into_iter().flatten().any(|bundle| bundle.config_map_ref.name == name)
             || file.is_some_and(|file| file.name == name)
     }
 }

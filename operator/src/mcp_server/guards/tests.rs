@@ -7,7 +7,7 @@ use vmcp_crds::lower::{ClusterIssuer, PolicyCheck};
 use super::super::backend;
 use super::super::controller::plan;
 use super::super::dereference::{GuardReferences, References};
-use crate::references::ReferencedSecrets;
+use crate::references::{CaBundle, ReferencedSecrets};
 use crate::runtime::{BuildSettings, ChildKind, ClusterIssuerState, Desired};
 use crate::workload::spec_refusal::SpecRefusal;
 
@@ -218,6 +218,17 @@ fn tokens_of_service_accounts_are_checked_by_the_keys_of_the_cluster() {
     assert!(data.as_object().unwrap().keys().any(|file| file.starts_with("key-set-")), "{data}");
     let closed = STDIO.replace("command", "permissionProfile: {type: builtin, name: none}, command");
     assert!(planned(&closed, &known).is_ok(), "mounted keys need no connection");
+}
+
+#[test]
+fn certificates_that_no_secret_holds_are_refused_with_their_size() {
+    let mut references = references(&issuer());
+    references.guards.certificates = CaBundle::Found("x".repeat(1 << 20));
+    let refused = refused(STDIO, &references);
+    assert!(
+        refused.starts_with("spec: the certificates and values of its guards have 1025 KiB"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -13,7 +13,14 @@ fn status(server: &MCPServer, refusal: Option<&SpecRefusal>, counts: Option<PodC
     let health = resource_health(refusal, counts.as_ref(), &[], CONTAINER);
     let counts = counts.unwrap_or_default();
     let permission_profile = &ProfileText::NotNeeded;
-    let observed = ObservedMCPServer { group_exists: None, permission_profile, refusal, counts, health };
+    let observed = ObservedMCPServer {
+        awaited_secrets: None,
+        group_exists: None,
+        permission_profile,
+        refusal,
+        counts,
+        health,
+    };
     status::compute(server, &observed, "cluster.local")
 }
 

@@ -281,4 +281,10 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
         "has pods mount a ConfigMap",
         CONFIG_MAPS,
     ),
+    row(
+        &["MCPTelemetryConfig"],
+        Trigger::Given(&["openTelemetry.caBundleRef"]),
+        "has pods mount a ConfigMap",
+        CONFIG_MAPS,
+    ),
 ];

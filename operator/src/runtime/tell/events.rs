@@ -15,7 +15,7 @@ use vmcp_error_chain::error_chain;
 /// Conditions that are bad news if they are true.
 const NEGATIVE: &[&str] = &["Degraded", "Stalled"];
 /// Conditions that are neutral in each state.
-const NEUTRAL: &[&str] = &["Reconciling", "FieldsPending"];
+const NEUTRAL: &[&str] = &["Reconciling", "FieldsPending", "Paused"];
 /// Reasons of a `False` condition that are expected.
 const EXPECTED: &[&str] = &["Starting", "ScaledToZero"];
 /// The longest note in bytes that the API server accepts; a longer one is cut off.

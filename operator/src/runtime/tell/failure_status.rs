@@ -1,4 +1,4 @@
-//! Failure conditions in the status of an object whose reconcile failed, or that could not be parsed.
+//! Conditions in the status of an object whose reconcile failed or is paused, or that could not be parsed.
 //!
 //! A reconciler that gets to its last step writes the status itself; this covers all that end before it.
 
@@ -15,6 +15,10 @@ use vmcp_error_chain::error_chain;
 
 /// The condition that is false while reconciles fail, and absent otherwise.
 const RECONCILED: &str = "Reconciled";
+/// The condition of a paused object, absent otherwise; also its reason.
+const PAUSED: &str = "Paused";
+/// Annotation of a resource. Its value `true` keeps the operator from the resource and its objects.
+const PAUSED_ANNOTATION: &str = "toolhive.stacklok.com/paused";
 
 /// Writes into the status why an object could not be reconciled. Best effort: the next attempt writes it
 /// again.
@@ -24,14 +28,7 @@ pub(crate) async fn report_failure<K: CustomResource>(
     category: &'static str,
     message: &str,
 ) {
-    let object_as_json = serde_json::to_value(object).unwrap_or_default();
-    let mut status = object_as_json.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
-    let before = status.get("conditions").cloned().unwrap_or_default();
-    let before: Vec<Condition> = serde_json::from_value(before).unwrap_or_default();
-    let mut conditions = Conditions::new(&before, object.meta().generation.unwrap_or_default());
-    for condition in &before {
-        conditions.keep(&condition.type_);
-    }
+    let (mut status, before, mut conditions) = kept_status(object);
     let kind = kind_of::<K>();
     conditions.set(RECONCILED, false, category, message);
     let summary = summary_condition(kind);
@@ -55,6 +52,43 @@ pub(crate) async fn report_failure<K: CustomResource>(
             "cannot write the failure into the status"
         );
     }
+}
+
+/// Returns the status of an object, its conditions, and these once more, to be added to: all but
+/// [`PAUSED`], which may be over.
+fn kept_status<K: CustomResource>(object: &K) -> (Map<String, Value>, Vec<Condition>, Conditions) {
+    let object_as_json = serde_json::to_value(object).unwrap_or_default();
+    let status = object_as_json.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+    let before = status.get("conditions").cloned().unwrap_or_default();
+    let before: Vec<Condition> = serde_json::from_value(before).unwrap_or_default();
+    let mut conditions = Conditions::new(&before, object.meta().generation.unwrap_or_default());
+    for condition in before.iter().filter(|condition| condition.type_ != PAUSED) {
+        conditions.keep(&condition.type_);
+    }
+    (status, before, conditions)
+}
+
+/// Returns true if a person paused an object by its annotation.
+pub(crate) fn is_paused(object: &impl kube::ResourceExt) -> bool {
+    object.annotations().get(PAUSED_ANNOTATION).is_some_and(|value| value == "true")
+}
+
+/// Writes into the status, once, that an object is paused.
+pub(crate) async fn report_paused<K: CustomResource>(context: &Context, object: &K) -> Result<(), CallError> {
+    let (mut status, before, mut conditions) = kept_status(object);
+    if is_true(&before, PAUSED) {
+        return Ok(());
+    }
+    let message = format!(
+        "the operator leaves the resource and its objects as they are; remove the annotation `{PAUSED_ANNOTATION}`"
+    );
+    conditions.set(PAUSED, true, PAUSED, message);
+    let conditions = conditions.finish();
+    status.insert("conditions".to_owned(), json!(conditions));
+    if context.write_status(object, &status).await? {
+        context.publish_transitions(object, &before, &conditions).await;
+    }
+    Ok(())
 }
 
 /// Writes into the status, once for each edit, that an object cannot be parsed as its kind: probably it was

@@ -8,7 +8,7 @@ use vmcp_crds::virtual_mcp_server::TelemetryConfigReference;
 use vmcp_crds::{Invalid, MCPTelemetryConfig, VirtualMCPServer, VirtualMCPServerSpec};
 
 use super::dereference::secret_references;
-use crate::references::ReferencedSecrets;
+use crate::references::{CaBundle, ReferencedSecrets};
 use crate::runtime::{BuildSettings, unchecked, unfollowed};
 
 /// Refusal of the settings.
@@ -20,10 +20,12 @@ pub(crate) struct InvalidTelemetry {
     pub message: String,
 }
 
-/// Checks the settings. `secrets` holds the values that [`secret_references`] names, as far as they exist.
+/// Checks the settings. `secrets` holds the values that [`secret_references`] names, as far as they exist;
+/// `certificates` are those that its `caBundleRef` leads to.
 pub(crate) fn validate(
     config: &MCPTelemetryConfig,
     secrets: &ReferencedSecrets,
+    certificates: &CaBundle,
     settings: &BuildSettings,
 ) -> Result<(), InvalidTelemetry> {
     let mut refused = unfollowed(config);
@@ -34,6 +36,9 @@ pub(crate) fn validate(
     let namespace = config.metadata.namespace.as_deref().unwrap_or_default();
     if let Some(missing) = secrets.missing(namespace, &secret_references(config)) {
         return Err(InvalidTelemetry { reason: "SecretNotFound", message: missing });
+    }
+    if let CaBundle::Unusable(message) = certificates {
+        return Err(InvalidTelemetry { reason: "CABundleInvalid", message: message.clone() });
     }
     let mut spec = config.spec.clone();
     if let Some(export) = &mut spec.open_telemetry {
@@ -69,7 +74,8 @@ mod tests {
             "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "MCPTelemetryConfig",
             "metadata": { "name": "otel", "namespace": "tools" }, "spec": { "openTelemetry": export },
         });
-        validate(&serde_json::from_value(config).unwrap(), secrets, &BuildSettings::default())
+        let (config, settings) = (serde_json::from_value(config).unwrap(), BuildSettings::default());
+        validate(&config, secrets, &CaBundle::OfTheSystem, &settings)
     }
 
     #[test]

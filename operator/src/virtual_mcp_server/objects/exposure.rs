@@ -26,11 +26,16 @@ use crate::workload::network::{TUNNEL_PORT, operator_pods, port};
 /// The metric of the requests that a pod is answering.
 const REQUESTS_IN_FLIGHT: &str = "vmcp_client_requests_in_flight";
 
-/// Returns the optional objects that the resource asks for.
-pub(in crate::virtual_mcp_server) fn optional(
+/// Returns the NetworkPolicy that the resource asks for.
+pub(in crate::virtual_mcp_server) fn network_policy(
     server: &Validated,
     settings: &BuildSettings,
-) -> impl Iterator<Item = Child> {
+) -> Option<Child> {
+    server.ingress_from.as_ref().map(|peers| Child::from_object(&policy(server, peers, settings)))
+}
+
+/// Returns the optional objects that the resource asks for, besides the NetworkPolicy.
+pub(in crate::virtual_mcp_server) fn optional(server: &Validated) -> impl Iterator<Item = Child> {
     let autoscaler = match &server.scale {
         Scale::Automatic(autoscaling) => Some(Child::from_object(&autoscaler(server, autoscaling))),
         Scale::Fixed(_) | Scale::Free => None,
@@ -38,7 +43,6 @@ pub(in crate::virtual_mcp_server) fn optional(
     [
         autoscaler,
         server.disruption.as_ref().map(|disruption| Child::from_object(&budget(server, disruption))),
-        server.ingress_from.as_ref().map(|peers| Child::from_object(&policy(server, peers, settings))),
         server.service_monitor.as_ref().map(|monitor| service_monitor(server, monitor)),
         route(server),
     ]

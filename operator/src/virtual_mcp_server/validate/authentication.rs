@@ -3,7 +3,7 @@
 use vmcp_crds::virtual_mcp_server::{IncomingAuth, OidcConfigReference, Validated};
 
 use super::{ConfigurationRefusal, References};
-use crate::references::CaBundle;
+use crate::references::{CaBundle, provider_classes};
 use crate::runtime::{BuildSettings, unchecked};
 use crate::shared_settings::mcp_oidc_config;
 
@@ -14,10 +14,12 @@ pub(super) fn unusable(
     references: &References,
     settings: &BuildSettings,
 ) -> Option<ConfigurationRefusal> {
+    let classes = provider_classes(&server.pods.template, &[], &[]);
     if let Some(auth_server) = &server.auth_server {
         // A server without its keys would give tokens that no other pod knows.
         let wanted = auth_server.secret_references();
-        if let Some(message) = references.secrets.missing(&server.namespace, &wanted) {
+        let missing = references.secrets.missing_before_pods(&server.namespace, &wanted, &classes);
+        if let Some(message) = missing {
             return Some(ConfigurationRefusal { reason: "AuthServerConfigInvalid", message });
         }
     }
@@ -49,6 +51,6 @@ pub(super) fn unusable(
     }
     let of_issuer = references.oidc.iter().filter_map(|config| config.spec.secret_reference());
     let wanted: Vec<_> = auth.secret_references().into_iter().chain(of_issuer.cloned()).collect();
-    let message = references.secrets.missing(&server.namespace, &wanted)?;
+    let message = references.secrets.missing_before_pods(&server.namespace, &wanted, &classes)?;
     Some(ConfigurationRefusal { reason: "SecretNotFound", message })
 }

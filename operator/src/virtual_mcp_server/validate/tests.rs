@@ -309,6 +309,10 @@ fn a_bad_secret_of_the_telemetry_takes_away_the_export_alone() {
     }
     references.secrets = ReferencedSecrets::from_values(&[("s", "k", "Bearer x")]);
     assert!(plan(spec, &references).configuration.expect("valid").lowered.text.contains("collector"));
+    references.telemetry_certificates = CaBundle::Unusable("there is no key ca.crt".to_owned());
+    let plan = plan(spec, &references);
+    assert_eq!(plan.left_out.telemetry.expect("left out").reason, "CABundleInvalid");
+    assert!(!plan.configuration.expect("valid all the same").lowered.text.contains("collector"));
 }
 
 #[test]
@@ -342,6 +346,25 @@ fn a_configuration_that_no_config_map_holds_is_refused_with_its_size() {
     let refusal = plan("{}", &many).configuration.expect_err("refused");
     assert_eq!(refusal.reason, "ConfigurationTooLarge");
     assert!(refusal.message.contains("KiB with 8000 backends"), "{refusal:?}");
+}
+
+#[test]
+fn values_that_no_secret_holds_are_refused_with_their_size() {
+    let config = yaml(
+        "metadata: {name: idp, namespace: n}\nspec: {type: inline, inline: {issuer: 'https://idp.example', \
+         caBundleRef: {configMapRef: {name: authority}}}}",
+    );
+    let mut references = References {
+        oidc: Some(Arc::new(config)),
+        oidc_certificates: CaBundle::Found("x".repeat(1 << 20)),
+        ..references()
+    };
+    let spec = "{incomingAuth: {type: oidc, oidcConfigRef: {name: idp, audience: a}}}";
+    let refusal = plan(spec, &references).configuration.expect_err("refused");
+    assert_eq!(refusal.reason, "ConfigurationTooLarge");
+    assert!(refusal.message.contains("1025 KiB of certificates and values of Secrets"), "{refusal:?}");
+    references.oidc_certificates = CaBundle::Found("x".repeat(1 << 19));
+    assert!(plan(spec, &references).configuration.is_ok());
 }
 
 #[test]

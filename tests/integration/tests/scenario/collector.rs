@@ -82,6 +82,22 @@ async fn a_real_collector_receives_the_same_by_grpc_over_tls() {
 }
 
 #[tokio::test]
+async fn a_real_collector_of_a_private_authority_is_trusted_by_its_bundle() {
+    let Some(program) = program().await else { return };
+    let authority = Authority::new();
+    let pair = authority.issue(SanType::IpAddress([127, 0, 0, 1].into()));
+    let collector = OtelCollector::start(&program, Some(&pair)).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let trusted = folder.path().join("ca.crt");
+    std::fs::write(&trusted, &authority.pem).expect("a file");
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut settings = settings(&collector.grpc_endpoint, "grpc");
+    settings["telemetry"]["caBundlePath"] = json!(trusted);
+    let vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
+    everything_arrives(&collector, &vmcp).await;
+}
+
+#[tokio::test]
 async fn the_variables_of_opentelemetry_choose_grpc() {
     let Some(program) = program().await else { return };
     let collector = OtelCollector::start(&program, None).await;

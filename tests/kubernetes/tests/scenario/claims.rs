@@ -2,16 +2,21 @@
 //! claims, and the change from one form of the workload to the other. The test plays the kubelet.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::ResourceExt as _;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use vmcp_crds::VirtualMCPServer;
 use vmcp_kubernetes_tests::{ControlPlane, Namespace};
 
 use super::backends::{apply, await_condition, deployment, place};
+use super::peers::{make_node, remove_with_node, report};
 
 /// Labels of the pods and the claims of the server `x`.
 const OF_X: &str = "app.kubernetes.io/name=vmcp,app.kubernetes.io/instance=x";
@@ -136,6 +141,55 @@ async fn a_workload_changes_its_form_without_a_gap() {
     assert_eq!(ready().await, Some(since), "it was ready all the time");
     assert_eq!(claims(&place).await, ["cache-x-0", "cache-x-1"]);
     place.remove().await;
+}
+
+/// Returns the UIDs of the ready pods behind the Service of `x`.
+async fn serving_pods(slices: &Api<EndpointSlice>) -> BTreeSet<String> {
+    let of_service = ListParams::default().labels("kubernetes.io/service-name=vmcp-x");
+    let slices = slices.list(&of_service).await.expect("EndpointSlices").items;
+    let ready = slices.into_iter().flat_map(|slice| slice.endpoints).filter(|endpoint| {
+        endpoint.conditions.as_ref().is_some_and(|conditions| conditions.ready == Some(true))
+    });
+    ready.filter_map(|endpoint| endpoint.target_ref?.uid).collect()
+}
+
+/// Endpoints are of pods on nodes alone, so that the test plays a node too.
+#[tokio::test]
+async fn clients_reach_as_many_pods_as_before_while_the_form_changes() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let (place, _operator) = place("traffic").await;
+    let node = make_node(&place).await;
+    let spec = json!({ "replicas": 2, "podTemplateSpec": { "spec": { "nodeName": &node } } });
+    apply(&place, "VirtualMCPServer", "x", &spec.to_string()).await;
+    let old = run_pods(&place, "ReplicaSet", 2).await;
+    let slices: Api<EndpointSlice> = place.api();
+    let served_by = async |pods: &BTreeSet<String>| (serving_pods(&slices).await == *pods).then_some(());
+    place.eventually("the pods of the Deployment to serve", async || served_by(&old).await).await;
+
+    let fewest = Arc::new(AtomicUsize::new(usize::MAX));
+    let sampler = tokio::spawn({
+        let (fewest, slices, node) = (fewest.clone(), slices.clone(), node.clone());
+        let nodes: Api<Node> = Api::all(place.client.clone());
+        async move {
+            for look in 0..10_000_u32 {
+                if look.is_multiple_of(50) {
+                    report(&nodes, &node).await;
+                }
+                fewest.fetch_min(serving_pods(&slices).await.len(), Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    });
+    place.edit::<VirtualMCPServer>("x", json!({ "spec": { "optimizer": claims_of("1Gi") } })).await;
+    let new = run_pods(&place, "StatefulSet", 2).await;
+    let replaced = async || place.get::<Deployment>("x").await.is_none().then_some(());
+    place.eventually("the Deployment to go", replaced).await;
+    place.eventually("the new pods alone to serve", async || served_by(&new).await).await;
+    sampler.abort();
+    assert!(fewest.load(Ordering::Relaxed) >= 2, "{fewest:?} pods served at some moment");
+    remove_with_node(place, &node).await;
 }
 
 #[tokio::test]

@@ -184,6 +184,12 @@ pub(super) fn attempts() -> Vec<Attempt> {
         ("writer", "MCPOIDCConfig", private_provider, "get ConfigMaps"),
         ("tenant", "MCPExternalAuthConfig", bearer, secrets),
         ("tenant", "MCPTelemetryConfig", json!({ "openTelemetry": collector }), secrets),
+        (
+            "writer",
+            "MCPTelemetryConfig",
+            json!({ "openTelemetry": { "caBundleRef": authority } }),
+            "get ConfigMaps",
+        ),
     ]
     .into_iter()
     .chain(of_webhooks(&key))

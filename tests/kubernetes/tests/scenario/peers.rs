@@ -26,7 +26,7 @@ async fn addresses(place: &Namespace) -> BTreeSet<String> {
 }
 
 /// Reports that a node runs, as its kubelet would: pods of a silent node are left out of the endpoints.
-async fn report(nodes: &Api<Node>, node: &str) {
+pub(super) async fn report(nodes: &Api<Node>, node: &str) {
     let ready = json!({
         "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
         "lastHeartbeatTime": Timestamp::now().to_string(), "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -35,18 +35,41 @@ async fn report(nodes: &Api<Node>, node: &str) {
     nodes.patch_status(node, &PatchParams::default(), &status).await.expect("patched");
 }
 
+/// Makes the node of a namespace, which no kubelet looks after, and returns its name.
+pub(super) async fn make_node(place: &Namespace) -> String {
+    let node = format!("node-of-{}", place.name);
+    place
+        .apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": &node } }).to_string())
+        .await;
+    report(&Api::all(place.client.clone()), &node).await;
+    node
+}
+
+/// Deletes the server, the node and the namespace, and ends the pods in place of a kubelet.
+pub(super) async fn remove_with_node(place: Namespace, node: &str) {
+    place.delete::<vmcp_crds::VirtualMCPServer>("x").await;
+    let nodes: Api<Node> = Api::all(place.client.clone());
+    nodes.delete(node, &DeleteParams::default()).await.expect("deleted");
+    let force = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    let gone = async || {
+        let left = place.api::<Pod>().list(&kube::api::ListParams::default().labels(PODS)).await.ok()?.items;
+        for pod in &left {
+            drop(place.api::<Pod>().delete(&pod.name_any(), &force).await);
+        }
+        left.is_empty().then_some(())
+    };
+    place.eventually("the pods to go", gone).await;
+    place.remove().await;
+}
+
 #[tokio::test]
 async fn the_headless_service_has_an_endpoint_for_each_replica() {
     if ControlPlane::shared().await.skips_without_controllers() {
         return;
     }
     let (place, _operator) = place("peers").await;
-    let node = format!("node-of-{}", place.name);
-    place
-        .apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": &node } }).to_string())
-        .await;
+    let node = make_node(&place).await;
     let nodes: Api<Node> = Api::all(place.client.clone());
-    report(&nodes, &node).await;
     let spec = json!({ "replicas": 3, "podTemplateSpec": { "spec": { "nodeName": &node } } });
     apply(&place, "VirtualMCPServer", "x", &spec.to_string()).await;
     let three = async || Some(place.list::<Pod>(PODS).await).filter(|pods| pods.len() == 3);
@@ -74,17 +97,5 @@ async fn the_headless_service_has_an_endpoint_for_each_replica() {
 
     let affinity = place.json("service/vmcp-x").await["spec"]["sessionAffinity"].take();
     assert_eq!(affinity, "ClientIP");
-    // No kubelet ends the pods.
-    place.delete::<vmcp_crds::VirtualMCPServer>("x").await;
-    nodes.delete(&node, &DeleteParams::default()).await.expect("deleted");
-    let force = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-    let gone = async || {
-        let left = place.api::<Pod>().list(&kube::api::ListParams::default().labels(PODS)).await.ok()?.items;
-        for pod in &left {
-            drop(place.api::<Pod>().delete(&pod.name_any(), &force).await);
-        }
-        left.is_empty().then_some(())
-    };
-    place.eventually("the pods to go", gone).await;
-    place.remove().await;
+    remove_with_node(place, &node).await;
 }

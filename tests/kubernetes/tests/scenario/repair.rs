@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -153,6 +154,41 @@ async fn a_taken_name_is_told_where_people_look_and_holds_up_nothing_else() {
     let message = await_condition::<MCPServer>(&place, "s", "Ready", "False", "NameTaken").await;
     let status = place.get::<MCPServer>("s").await.unwrap().status.unwrap();
     assert_eq!((format!("{:?}", status.phase), status.message), ("Some(Failed)".to_owned(), Some(message)));
+    place.remove().await;
+}
+
+/// Pods behind a NetworkPolicy of others, or with a Secret of others, would serve other clients than those of
+/// the resource.
+#[tokio::test]
+async fn no_pod_comes_before_the_objects_that_close_it() {
+    let (place, _operator) = place("closed").await;
+    let policy = |name: &str| {
+        format!(
+            "{{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {{name: {name}}}, spec: {{podSelector: \
+             {{}}, ingress: [{{}}]}}}}"
+        )
+    };
+    place.apply(&policy("mcp-time")).await;
+    apply(&place, "MCPServer", "time", "{image: 'x:1', command: [run]}").await;
+    let message = await_condition::<MCPServer>(&place, "time", "Ready", "False", "NameTaken").await;
+    assert!(message.contains("NetworkPolicy mcp-time"), "{message}");
+    assert!(place.get::<Deployment>("mcp-time").await.is_none(), "every pod could call it");
+    place.delete::<NetworkPolicy>("mcp-time").await;
+    place.eventually("its pods", async || place.get::<Deployment>("mcp-time").await).await;
+
+    place.apply(&policy("x-vmcp")).await;
+    place.apply("{apiVersion: v1, kind: Secret, metadata: {name: y-vmcp-secrets}}").await;
+    apply(&place, "VirtualMCPServer", "x", "{networkPolicy: {}}").await;
+    apply(&place, "VirtualMCPServer", "y", "{}").await;
+    for name in ["x", "y"] {
+        await_condition::<VirtualMCPServer>(&place, name, "Ready", "False", "NameTaken").await;
+        assert!(place.get::<Deployment>(name).await.is_none(), "{name}");
+    }
+    place.delete::<NetworkPolicy>("x-vmcp").await;
+    place.delete::<Secret>("y-vmcp-secrets").await;
+    for name in ["x", "y"] {
+        place.eventually("its pods", async || place.get::<Deployment>(name).await).await;
+    }
     place.remove().await;
 }
 

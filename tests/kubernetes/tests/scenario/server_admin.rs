@@ -359,6 +359,30 @@ fn attempts() -> [(Value, Change, &'static str); 13] {
     ]
 }
 
+/// The pods check the rules; the operator does too, for pods that are under an attacker.
+#[tokio::test]
+async fn an_added_program_runs_in_an_image_of_a_rule_alone() {
+    let place = ControlPlane::shared().await.namespace("images-of-rules").await;
+    let _operator = operator_with_admin(&place).await;
+    apply(&place, "VirtualMCPServer", "x", &format!("{{optimizer: {{enabled: true, {TOOLS}, {RULES}}}}}"))
+        .await;
+    let added = |image: &str| {
+        format!(
+            "{{apiVersion: {GROUP}/v1alpha1, kind: MCPServer, metadata: {{name: time, labels: {{{ADDED_BY}: x}}}}, \
+             spec: {{image: '{image}', command: [npx], args: [-y, '@acme/time']}}}}"
+        )
+    };
+    place.apply(&added("evil:1")).await;
+    let message = await_condition::<MCPServer>(&place, "time", "Valid", "False", "ConfigInvalid").await;
+    assert!(message.contains("spec.optimizer.admin.allow"), "{message}");
+    assert!(place.get::<Deployment>("mcp-time").await.is_none(), "no pod of that image");
+    let rules = json!([{ "command": ["npx", "-y", "@acme/*"], "image": "evil:1" }]);
+    let allowed = json!({ "spec": { "optimizer": { "admin": { "allow": rules } } } });
+    place.edit::<VirtualMCPServer>("x", allowed).await;
+    await_condition::<MCPServer>(&place, "time", "Valid", "True", "ConfigValid").await;
+    place.remove().await;
+}
+
 /// A server under an attacker keeps its rights, and RBAC alone would let it send any Secret of the namespace
 /// to any URL.
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! EmbeddingServer and MCPTelemetryConfig on a real API server.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota, Service};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use vmcp_crds::embedding_server::EmbeddingServerPhase;
@@ -122,6 +122,27 @@ async fn telemetry_settings_are_judged_with_their_secrets() {
         .apply("{apiVersion: v1, kind: Secret, metadata: {name: otel}, stringData: {header: Bearer x}}")
         .await;
     await_condition::<MCPTelemetryConfig>(&place, "otel", "Valid", "True", "ConfigValid").await;
+    let bundle = json!({ "configMapRef": { "name": "authority" } });
+    place
+        .edit::<MCPTelemetryConfig>("otel", json!({ "spec": { "openTelemetry": { "caBundleRef": bundle } } }))
+        .await;
+    let message =
+        await_condition::<MCPTelemetryConfig>(&place, "otel", "Valid", "False", "CABundleInvalid").await;
+    assert!(message.contains("kubectl create configmap authority"), "{message}");
+    let signed = rcgen::generate_simple_self_signed(["collector".to_owned()]).expect("a certificate");
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "authority" },
+        "data": { "ca.crt": signed.cert.pem() },
+    });
+    place.apply(&map.to_string()).await;
+    await_condition::<MCPTelemetryConfig>(&place, "otel", "Valid", "True", "ConfigValid").await;
+    apply(&place, "VirtualMCPServer", "x", "{telemetryConfigRef: {name: otel}}").await;
+    place
+        .eventually("the file of authorities", async || {
+            let map = place.get::<ConfigMap>("x-vmcp-config").await?;
+            map.data?.get("vmcp.yaml")?.contains("caBundlePath").then_some(())
+        })
+        .await;
     place
         .edit::<MCPTelemetryConfig>("otel", json!({ "spec": { "openTelemetry": { "endpoint": "ftp://c" } } }))
         .await;

@@ -1,14 +1,15 @@
 //! Namespaces with rules of their own: quotas, LimitRanges, NetworkPolicies that deny by default, secrets
 //! from a CSI driver. What a rule refuses is named in a condition, with the field to change.
 
-use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Secret};
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use vmcp_crds::{MCPServer, VirtualMCPServer};
-use vmcp_kubernetes_tests::{ControlPlane, Namespace};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 
-use super::backends::{apply, await_condition, deployment, place};
+use super::backends::{apply, assert_writes_nothing, await_condition, deployment, place};
 use super::stand_in::StandIn;
 
 /// A server whose pods have claims.
@@ -157,5 +158,137 @@ async fn secrets_of_a_csi_driver_are_mounted_and_a_missing_driver_is_told() {
     pods.patch_status(&pod.name_any(), &PatchParams::default(), &status).await.expect("patched");
     let message = await_condition::<MCPServer>(&place, "time", "Ready", "False", "VolumeMissing").await;
     assert!(message.contains("install the CSI driver on the nodes"), "{message}");
+    place.remove().await;
+}
+
+/// The driver is played by the test: it makes the Secret once a pod mounts the class.
+#[tokio::test]
+async fn a_server_does_not_wait_for_a_secret_that_its_own_pod_brings() {
+    let (place, operator) = place("brought").await;
+    let csi =
+        "{driver: secrets-store.csi.k8s.io, readOnly: true, volumeAttributes: {secretProviderClass: vault}}";
+    let spec = format!(
+        "{{image: 'x:1', command: [run], secrets: [{{name: key, key: token}}], podTemplateSpec: {{spec: {{containers: \
+         [{{name: mcp, volumeMounts: [{{name: keys, mountPath: /keys}}]}}], volumes: [{{name: keys, csi: {csi}}}]}}}}}}"
+    );
+    apply(&place, "MCPServer", "time", &spec).await;
+    let message =
+        await_condition::<MCPServer>(&place, "time", "SecretRefsValidated", "Unknown", "SecretAwaited").await;
+    assert!(message.contains("there is no Secret key;"), "{message}");
+    assert!(message.contains("mount the SecretProviderClass vault"), "{message}");
+    let pods = deployment(&place, "mcp-time").await.spec.expect("a spec").template;
+    let mounted = pods.spec.expect("pods").volumes.unwrap_or_default();
+    assert!(mounted.iter().any(|volume| volume.csi.is_some()), "the volume that brings the Secret");
+    assert_writes_nothing::<MCPServer>(&place, &operator, "time").await;
+
+    let secret = "{apiVersion: v1, kind: Secret, metadata: {name: key}, stringData: {token: one}}";
+    place.apply(secret).await;
+    await_condition::<MCPServer>(&place, "time", "SecretRefsValidated", "True", "SecretsFound").await;
+    let digest = async || {
+        let template = place.get::<Deployment>("mcp-time").await?.spec?.template.metadata?;
+        template.annotations?.get("toolhive.stacklok.com/secrets-digest").cloned()
+    };
+    let known = digest().await.expect("a digest of the value");
+    place.delete::<Secret>("key").await;
+    await_condition::<MCPServer>(&place, "time", "SecretRefsValidated", "Unknown", "SecretAwaited").await;
+    assert_eq!(
+        digest().await,
+        Some(known.clone()),
+        "the Secret goes with the last pod, and comes with the next"
+    );
+    place.apply(secret).await;
+    await_condition::<MCPServer>(&place, "time", "SecretRefsValidated", "True", "SecretsFound").await;
+    assert_eq!(digest().await, Some(known), "the same value replaces no pod");
+    place.remove().await;
+}
+
+/// Kinds of volumes that OpenShift's SecurityContextConstraints `restricted-v2` admit.
+const VOLUMES: [&str; 8] = [
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+];
+
+/// Returns the rules of `restricted-v2` that the spec of a pod breaks. The user and the groups are those of the
+/// namespace, which the pod must not name. A user without a group of its own must be able to read Secrets.
+fn broken_rules(pod: &Value) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut check = |holds: bool, rule: &str| {
+        if !holds {
+            broken.push(rule.to_owned());
+        }
+    };
+    let list = |key: &str| pod[key].as_array().cloned().unwrap_or_default();
+    let containers = [list("initContainers"), list("containers")].concat();
+    for part in containers.iter().chain([pod]) {
+        for field in ["runAsUser", "runAsGroup", "fsGroup", "supplementalGroups"] {
+            check(part["securityContext"][field].is_null(), field);
+        }
+    }
+    for field in ["hostNetwork", "hostPID", "hostIPC"] {
+        check(pod[field] != true, field);
+    }
+    check(pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault", "seccompProfile");
+    for volume in list("volumes") {
+        for kind in volume.as_object().into_iter().flat_map(|volume| volume.keys()) {
+            check(kind == "name" || VOLUMES.contains(&kind.as_str()), kind);
+        }
+        let mode = volume["secret"]["defaultMode"].as_i64();
+        check(mode.is_none_or(|mode| mode & 0o004 != 0), "mode of Secrets");
+    }
+    for container in &containers {
+        let context = &container["securityContext"];
+        check(context["privileged"] != true, "privileged");
+        check(context["allowPrivilegeEscalation"] == false, "allowPrivilegeEscalation");
+        check(context["capabilities"] == json!({ "drop": ["ALL"] }), "capabilities");
+        let ports = container["ports"].as_array().cloned().unwrap_or_default();
+        check(ports.iter().all(|port| port["hostPort"].is_null()), "hostPort");
+    }
+    broken
+}
+
+#[tokio::test]
+async fn pods_keep_to_the_constraints_of_openshift() {
+    let place = ControlPlane::shared().await.namespace("openshift").await;
+    let variables = [("LEADER_ELECT", "false"), ("FIXED_USER", "false")];
+    let _operator = Operator::with(&place, "one", &variables).await;
+    place.apply("{apiVersion: v1, kind: Secret, metadata: {name: db}, stringData: {pgpass: x}}").await;
+    let http = "image: 'x:1', transport: streamable-http, mcpPort: 3000";
+    for (kind, name, spec) in [
+        ("VirtualMCPServer", "x", "{}".to_owned()),
+        ("VirtualMCPServer", "kept", CLAIMS.to_owned()),
+        ("MCPServer", "stdio", "{image: 'x:1', command: [run]}".to_owned()),
+        ("MCPServer", "http", format!("{{{http}}}")),
+        ("MCPServer", "guarded", format!("{{{http}, audit: {{enabled: true}}}}")),
+        ("EmbeddingServer", "bge", "{modelCache: {size: 1Gi}}".to_owned()),
+        (
+            "MCPRegistry",
+            "team",
+            "{configYAML: 'sources: []', pgpassSecretRef: {name: db, key: pgpass}}".to_owned(),
+        ),
+    ] {
+        apply(&place, kind, name, &spec).await;
+    }
+    for object in [
+        "deployment/x",
+        "statefulset/kept",
+        "deployment/mcp-stdio",
+        "deployment/mcp-http",
+        "deployment/mcp-guarded",
+        "statefulset/bge-tei",
+        "deployment/team-api",
+    ] {
+        let made = async || {
+            let found = place.json(object).await;
+            found.is_object().then(|| found["spec"]["template"]["spec"].clone())
+        };
+        let pod = place.eventually(object, made).await;
+        assert_eq!(broken_rules(&pod), Vec::<String>::new(), "{object}: {pod}");
+    }
     place.remove().await;
 }

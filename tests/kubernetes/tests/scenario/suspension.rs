@@ -3,9 +3,9 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::ResourceExt as _;
-use serde_json::json;
-use vmcp_crds::VirtualMCPServer;
+use serde_json::{Value, json};
 use vmcp_crds::virtual_mcp_server::{Phase, RESTARTED_AT};
+use vmcp_crds::{MCPServer, VirtualMCPServer};
 use vmcp_kubernetes_tests::Namespace;
 
 use super::backends::{apply, assert_writes_nothing, await_condition, deployment, place};
@@ -129,5 +129,37 @@ async fn the_console_is_reached_by_a_service_only_where_the_resource_asks_for_it
             text().await.filter(|text| text.contains("console: loopback")).map(drop)
         })
         .await;
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_paused_resource_is_left_alone_until_it_goes_on() {
+    let (place, _operator) = place("paused").await;
+    apply(&place, "MCPServer", "time", "{image: 'x:1', command: [run]}").await;
+    deployment(&place, "mcp-time").await;
+    place.eventually("its Service", async || place.get::<Service>("mcp-time").await).await;
+    let paused =
+        |value: Value| json!({ "metadata": { "annotations": { "toolhive.stacklok.com/paused": value } } });
+    place.edit::<MCPServer>("time", paused(json!("true"))).await;
+    let message = await_condition::<MCPServer>(&place, "time", "Paused", "True", "Paused").await;
+    assert!(message.contains("remove the annotation"), "{message}");
+    place.edit::<MCPServer>("time", json!({ "spec": { "image": "x:2" } })).await;
+    place.delete::<Service>("mcp-time").await;
+    // A server beside it is reconciled meanwhile.
+    apply(&place, "MCPServer", "other", "{image: 'x:1', command: [run]}").await;
+    deployment(&place, "mcp-other").await;
+    let image = async || {
+        let mut pod = place.get::<Deployment>("mcp-time").await?.spec?.template.spec?;
+        pod.containers.swap_remove(0).image
+    };
+    assert_eq!(image().await.as_deref(), Some("x:1"));
+    assert!(place.get::<Service>("mcp-time").await.is_none());
+
+    place.edit::<MCPServer>("time", paused(json!(null))).await;
+    place.eventually("its Service again", async || place.get::<Service>("mcp-time").await).await;
+    let edited = async || (image().await.as_deref() == Some("x:2")).then_some(());
+    place.eventually("the edit", edited).await;
+    let goes_on = async || place.condition("mcpserver/time", "Paused").await.is_null().then_some(());
+    place.eventually("the condition to go", goes_on).await;
     place.remove().await;
 }

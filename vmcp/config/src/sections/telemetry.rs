@@ -7,6 +7,7 @@ mod signal;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -75,6 +76,9 @@ pub struct RawTelemetry {
     /// Time limit of one export.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
+    /// PEM file of certificate authorities that the collector is trusted by, besides those of the system. It
+    /// is read at the start.
+    pub ca_bundle_path: Option<String>,
     /// Attributes of this server in its exports beside `service.name`, such as
     /// `deployment.environment.name`.
     pub resource_attributes: BTreeMap<String, String>,
@@ -104,6 +108,7 @@ impl Default for RawTelemetry {
             sampling_rate: "0.05".into(),
             headers: BTreeMap::new(),
             timeout: "10s".into(),
+            ca_bundle_path: None,
             resource_attributes: BTreeMap::new(),
             insecure: false,
             tracing_enabled: None,
@@ -174,6 +179,7 @@ impl RawTelemetry {
             has_endpoint: self.endpoint.is_some(),
             headers: headers::validate(&self.headers, "telemetry.headers", report),
             timeout: self.timeout.validate("telemetry.timeout", &TIMEOUT, report),
+            ca_bundle_path: self.ca_bundle_path.as_ref().map(PathBuf::from),
         }
     }
 }

@@ -28,6 +28,7 @@ struct SignalVariables {
     protocol: &'static str,
     headers: &'static str,
     timeout: &'static str,
+    certificate: &'static str,
 }
 
 const SIGNALS: [SignalVariables; 3] = [
@@ -38,6 +39,7 @@ const SIGNALS: [SignalVariables; 3] = [
         protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
         headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
         timeout: "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+        certificate: "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
     },
     SignalVariables {
         signal: Signal::Metrics,
@@ -46,6 +48,7 @@ const SIGNALS: [SignalVariables; 3] = [
         protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
         headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
         timeout: "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
+        certificate: "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE",
     },
     SignalVariables {
         signal: Signal::Logs,
@@ -54,6 +57,7 @@ const SIGNALS: [SignalVariables; 3] = [
         protocol: "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL",
         headers: "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
         timeout: "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT",
+        certificate: "OTEL_EXPORTER_OTLP_LOGS_CERTIFICATE",
     },
 ];
 
@@ -141,6 +145,7 @@ impl OtelVariables<'_, '_> {
             ("timeout", self.milliseconds("OTEL_EXPORTER_OTLP_TIMEOUT", &TIMEOUT)),
             ("metricsInterval", self.milliseconds("OTEL_METRIC_EXPORT_INTERVAL", &INTERVAL)),
             ("headers", map(headers)),
+            ("caBundlePath", self.get("OTEL_EXPORTER_OTLP_CERTIFICATE").map(Value::String)),
             ("endpoint", endpoint.map(Value::String)),
             ("resourceAttributes", map(attributes)),
         ];
@@ -199,6 +204,10 @@ impl OtelVariables<'_, '_> {
         if !self.writes("headers") {
             let headers = self.headers(variables.headers);
             own.extend((!headers.is_empty()).then_some(("headers".to_owned(), Value::Object(headers))));
+        }
+        if !self.writes("caBundlePath") {
+            let bundle = self.get(variables.certificate).map(Value::String);
+            own.extend(bundle.map(|bundle| ("caBundlePath".to_owned(), bundle)));
         }
         if !self.writes("timeout") {
             let limit = self.milliseconds(variables.timeout, &TIMEOUT);

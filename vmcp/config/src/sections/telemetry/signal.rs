@@ -1,6 +1,7 @@
 //! One signal of OpenTelemetry: its URL, headers and time limit, else those of all signals.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -25,6 +26,8 @@ pub struct SignalExport {
     pub headers: Headers,
     /// Time limit of one request.
     pub timeout: Duration,
+    /// PEM file of certificate authorities that are trusted besides those of the system.
+    pub ca_bundle_path: Option<PathBuf>,
 }
 
 /// Signals of OpenTelemetry.
@@ -97,6 +100,9 @@ pub struct RawSignal {
     /// Time limit of one export of this signal. Default: `telemetry.timeout`.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: Option<RawDuration>,
+    /// PEM file of certificate authorities that the collector of this signal is trusted by, besides those of
+    /// the system. Default: `telemetry.caBundlePath`.
+    pub ca_bundle_path: Option<String>,
 }
 
 impl RawSignal {
@@ -142,7 +148,9 @@ impl RawSignal {
             let remedy = "add `telemetry.endpoint`, such as `http://localhost:4318`";
             report.problem(&path("enabled"), message, remedy);
         }
-        Some(SignalExport { url: url?, protocol, headers, timeout })
+        let own_bundle = self.ca_bundle_path.as_ref().map(PathBuf::from);
+        let ca_bundle_path = own_bundle.or_else(|| general.ca_bundle_path.clone());
+        Some(SignalExport { url: url?, protocol, headers, timeout, ca_bundle_path })
     }
 }
 
@@ -156,6 +164,7 @@ pub(super) struct General {
     pub(super) has_endpoint: bool,
     pub(super) headers: Headers,
     pub(super) timeout: Duration,
+    pub(super) ca_bundle_path: Option<PathBuf>,
 }
 
 #[cfg(test)]
@@ -169,6 +178,16 @@ mod tests {
             assert_eq!(url(base), "http://otel:4318/v1/metrics", "{base}");
         }
         assert_eq!(url("https://x.example/otlp/?key=a"), "https://x.example/otlp/v1/metrics?key=a");
+    }
+
+    #[test]
+    fn a_signal_has_authorities_of_its_own_or_those_of_all() {
+        let file = "telemetry: { endpoint: 'https://otel:4318', caBundlePath: /ca/all.pem, \
+                    metrics: { enabled: true, caBundlePath: /ca/metrics.pem } }";
+        let telemetry = crate::load(file, "f", &|_| None).unwrap().config.telemetry;
+        let found = [telemetry.traces, telemetry.metrics, telemetry.log_records];
+        let bundles = found.map(|signal| signal.unwrap().ca_bundle_path.unwrap());
+        assert_eq!(bundles, ["/ca/all.pem", "/ca/metrics.pem", "/ca/all.pem"].map(PathBuf::from));
     }
 
     #[test]

@@ -10,8 +10,10 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Request, Response, Uri};
 use opentelemetry_http::{HttpClient, HttpError};
+use reqwest::Certificate;
+use rustls::pki_types::CertificateDer;
 use vmcp_config::{OtlpProtocol, SignalExport};
-use vmcp_egress::Proxies;
+use vmcp_egress::{Proxies, read_ca_bundle};
 
 use super::TARGET;
 use super::grpc::{GrpcClient, GrpcError};
@@ -41,7 +43,7 @@ enum Transport {
 }
 
 impl OtlpClient {
-    /// Makes the client; it connects with its first export.
+    /// Makes the client; it connects with its first export. Reads the file of authorities.
     pub(in crate::telemetry) fn new(export: &SignalExport) -> Result<Self, TelemetryError> {
         let mut headers = HeaderMap::new();
         for (name, value) in &export.headers {
@@ -51,9 +53,16 @@ impl OtlpClient {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
+        let authorities = match &export.ca_bundle_path {
+            Some(path) => read_ca_bundle(path).map_err(|reason| {
+                let path = path.clone();
+                TelemetryError::Certificates { path, reason }
+            })?,
+            None => Vec::new(),
+        };
         let transport = match export.protocol {
-            OtlpProtocol::HttpProtobuf => Transport::Http(http_client(export.timeout)?),
-            OtlpProtocol::Grpc => Transport::Grpc(Box::new(GrpcClient::new(export.timeout))),
+            OtlpProtocol::HttpProtobuf => Transport::Http(http_client(export.timeout, authorities)?),
+            OtlpProtocol::Grpc => Transport::Grpc(Box::new(GrpcClient::new(export.timeout, &authorities))),
         };
         Ok(Self { transport, headers: Arc::new(headers), is_taken: Arc::new(AtomicBool::new(true)) })
     }
@@ -132,9 +141,14 @@ impl HttpClient for OtlpClient {
 }
 
 /// Makes the client on a thread of its own, because the blocking client must not be made inside a runtime.
-fn http_client(timeout: Duration) -> Result<reqwest::blocking::Client, TelemetryError> {
+fn http_client(
+    timeout: Duration,
+    authorities: Vec<CertificateDer<'static>>,
+) -> Result<reqwest::blocking::Client, TelemetryError> {
     let build = move || {
-        let builder = reqwest::blocking::Client::builder().timeout(timeout);
+        let certificates = authorities.iter().map(|authority| Certificate::from_der(authority));
+        let certificates = certificates.collect::<Result<Vec<_>, _>>()?;
+        let builder = reqwest::blocking::Client::builder().timeout(timeout).tls_certs_merge(certificates);
         let builder = builder.proxy(Proxies::of_environment().for_reqwest());
         builder.redirect(reqwest::redirect::Policy::none()).build()
     };

@@ -18,6 +18,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::pki_types::CertificateDer;
 use tokio::runtime::{Builder, Runtime};
 use vmcp_egress::{Http2Connector, http2_connector};
 
@@ -46,14 +47,15 @@ pub(super) struct GrpcClient {
 }
 
 impl GrpcClient {
-    /// Makes a client that connects with its first call.
-    pub(super) fn new(timeout: Duration) -> Self {
+    /// Makes a client that connects with its first call. `authorities` are trusted besides those of the
+    /// system.
+    pub(super) fn new(timeout: Duration, authorities: &[CertificateDer<'static>]) -> Self {
         let http = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
             .http2_only(true)
             .http2_keep_alive_interval(PING_INTERVAL)
-            .build(http2_connector(timeout));
+            .build(http2_connector(timeout, authorities));
         Self { http, timeout }
     }
 

@@ -143,6 +143,21 @@ async fn log_lines_arrive_with_their_trace_and_span() {
 }
 
 #[test]
+fn a_file_of_authorities_that_cannot_be_read_is_named_at_the_start() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ca.pem");
+    std::fs::write(&path, "no certificate").unwrap();
+    for protocol in ["http/protobuf", "grpc"] {
+        let settings = settings(&json!({
+            "endpoint": "https://collector:4318", "protocol": protocol, "caBundlePath": path,
+        }));
+        let error = Exporter::new(settings.traces.as_ref().unwrap(), &settings).unwrap_err().to_string();
+        assert!(error.contains("ca.pem of telemetry: it holds no certificate in PEM"), "{error}");
+    }
+}
+
+#[test]
 fn lines_beyond_the_queue_of_a_silent_collector_are_dropped_and_counted() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     // Takes connections and never answers.

@@ -43,6 +43,24 @@ fn variables_count_where_the_file_is_silent() {
 }
 
 #[test]
+fn certificates_of_all_signals_or_of_one_are_files_of_authorities() {
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector:4318"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca/all.pem"),
+        ("OTEL_EXPORTER_OTLP_LOGS_CERTIFICATE", "/ca/logs.pem"),
+    ];
+    let bundles = |file: &str| {
+        let telemetry = loaded(file, &variables).config.telemetry;
+        let signals = [telemetry.traces, telemetry.metrics, telemetry.log_records];
+        signals.map(|signal| signal.and_then(|signal| signal.ca_bundle_path))
+    };
+    let of = |path: &str| Some(std::path::PathBuf::from(path));
+    assert_eq!(bundles("{}"), [of("/ca/all.pem"), of("/ca/all.pem"), of("/ca/logs.pem")]);
+    let written = bundles("telemetry: { caBundlePath: /ca/mine.pem }");
+    assert_eq!(written, [of("/ca/mine.pem"), of("/ca/mine.pem"), of("/ca/mine.pem")]);
+}
+
+#[test]
 fn a_wrong_value_is_a_warning_that_names_its_variable() {
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
     let long = format!("x-key={}", "a".repeat(8_193));

@@ -79,7 +79,7 @@ fn settings(telemetry: &Value) -> Telemetry {
 /// Calls a method of the server at `endpoint` with a time limit.
 async fn called(endpoint: &str, limit: Duration) -> Result<Bytes, String> {
     let uri: Uri = format!("{endpoint}/a.Service/Export").parse().unwrap();
-    let call = move || GrpcClient::new(limit).call(uri, &HeaderMap::new(), b"message");
+    let call = move || GrpcClient::new(limit, &[]).call(uri, &HeaderMap::new(), b"message");
     tokio::task::spawn_blocking(call).await.unwrap().map_err(|error| error.to_string())
 }
 

@@ -1,0 +1,29 @@
+//! Programs that clients of a VirtualMCPServer added, held to its rules.
+
+use vmcp_config::{Admin, ServerSource};
+use vmcp_crds::{MCPServer, Problem};
+
+use crate::mcp_server::dereference::adder;
+
+/// Refuses a program that no rule names together with its image. The pods of the VirtualMCPServer check the
+/// rules before they add a program; pods in the hands of an attacker would add any image.
+pub(super) fn check(server: &MCPServer, rules: &Admin, problems: &mut Vec<Problem>) {
+    let spec = &server.spec;
+    let of_secrets = spec.secrets.iter();
+    let of_secrets =
+        of_secrets.map(|variable| variable.target_env_name.as_ref().unwrap_or(&variable.secret.key));
+    let program = ServerSource::Program {
+        words: spec.command.iter().chain(&spec.args).map(String::as_str).collect(),
+        env: spec.env.iter().map(|variable| &variable.name).chain(of_secrets).map(String::as_str).collect(),
+    };
+    if rules.image_of(&program) == Some(spec.image.as_str()) {
+        return;
+    }
+    let adder = adder(server).unwrap_or_default();
+    let message = format!(
+        "clients of the VirtualMCPServer {adder} added the server, and none of its rules names this image with this \
+         command and these variables"
+    );
+    let remedy = "add a rule to its `spec.optimizer.admin.allow`, or delete the server";
+    problems.push(Problem::new("spec.image", message, remedy));
+}
