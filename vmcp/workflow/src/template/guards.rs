@@ -35,10 +35,11 @@ pub(super) fn guard(list: &mut ListNode, rooted: bool) {
     }
 }
 
-/// Guards the body of a loop or of a template that others call. An empty body stays empty.
+/// Guards the body of a loop or of a template that others call. A blank body stays blank: Go does not let one
+/// replace a template of the same name.
 pub(super) fn guard_repeated(body: &mut ListNode) {
     guard(body, false);
-    if !body.nodes.is_empty() {
+    if !body.is_empty_tree() {
         let pos = body.pos;
         let commands = vec![call(pos, IN_TIME, Vec::new())];
         let pipe = PipeNode { pos, decl: Vec::new(), commands, is_assign: false };
