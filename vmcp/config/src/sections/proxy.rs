@@ -49,8 +49,8 @@ pub struct Proxy {
 #[schemars(rename = "Proxy")]
 pub struct RawProxy {
     /// Offer the tools that look up and call tools and resources of backends by name: `call_tool`,
-    /// `list_tools`, `get_tool_schema`, `list_mcp_servers` and `read_mcp_resource`. `false`: `optimizer.tools`
-    /// counts as if it named none of them. Listed tools, searches and scripts stay.
+    /// `list_tools`, `get_tool_schema`, `list_mcp_servers` and `read_mcp_resource`. `false`: they are
+    /// left out of `optimizer.tools`. Listed tools, searches and scripts stay.
     pub enabled: bool,
     /// Connect a backend on its first use when its definitions are cached, or some seconds after the start,
     /// to list them again. Backends without a cached listing are always connected at start. `false`: connect

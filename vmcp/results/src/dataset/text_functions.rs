@@ -1,6 +1,6 @@
 //! `trim`, `instr` and `replace` in place of SQLite's own, with the same results.
 //!
-//! The time of SQLite's grows with the product of two lengths, and no limit is looked at within one call: an
+//! The time of SQLite's grows with the product of two lengths, and SQLite looks at limits between calls: an
 //! `ltrim` of 500,000 characters by as many took twelve minutes. The time of these grows with the sum.
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use rusqlite::{Connection, Error, Result, ffi};
 /// Bytes of a set of characters up to which it is searched as it is.
 const FEW_BYTES: usize = 16;
 
-/// Registers the functions; no text that they make has more than `max_bytes`.
+/// Registers the functions; a result of more than `max_bytes` is an error.
 pub(super) fn register(connection: &Connection, max_bytes: usize) -> Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;

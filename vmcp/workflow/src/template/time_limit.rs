@@ -1,6 +1,6 @@
-//! The time of one rendering. Nothing interrupts a rendering from outside, so each turn of a loop and each
-//! template that another one calls looks at the clock: forty templates that call the next one twice would
-//! make 2^40 calls and no text.
+//! The time of one rendering. A rendering holds its thread until its end, so each turn of a loop and each
+//! called template looks at the clock: forty templates, each with two calls of the next one, make 2^40 calls
+//! and an empty text.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -54,7 +54,7 @@ async fn kept(
 ) -> Option<Box<RawValue>> {
     let threshold = u64::from(context.snapshot.config.optimizer.large_results.threshold);
     let split = move || {
-        // Beside the payload, which would keep what it parses until another thread drops it.
+        // Parsed apart: a payload keeps its parsed text until another thread drops it.
         let bytes = result.bytes();
         let Split { content, media } = split(serde_json::from_slice(&bytes).ok()?)?;
         let is_kept = !content.is_empty() && (asked || content.tokens() > threshold);
