@@ -74,7 +74,7 @@ pub struct Llm {
     /// Secret key with the API key, which is sent as a bearer token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_secret_ref: Option<SecretKeyReference>,
-    /// All other settings of `llm`: `endpoint`, `model`, `timeout`.
+    /// All other settings of `llm`: `endpoint`, `model`, `timeout`, `maxTurns`.
     #[serde(flatten)]
     #[schemars(with = "LlmSettingsSchema")]
     pub settings: Block,

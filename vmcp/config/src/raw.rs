@@ -191,7 +191,14 @@ impl RawConfig {
                 "remove it here and in `outgoingAuth`, and give the backend a key of its own in its `headers`",
             );
         }
-        let optimizer = self.optimizer.validate(has_contextual, report);
+        let mut optimizer = self.optimizer.validate(has_contextual, report);
+        if !self.proxy.enabled {
+            optimizer.tools.retain(|tool| !OptimTool::OF_PROXY.contains(tool));
+            if optimizer.tools.is_empty() && !self.optimizer.tools.is_empty() {
+                let remedy = "name another tool there, or set `optimizer.enabled: false`";
+                report.problem("proxy.enabled", "false leaves no tool of `optimizer.tools`", remedy);
+            }
+        }
         let has_scripts = optimizer.tools.iter().any(|tool| OptimTool::OF_SCRIPTS.contains(tool));
         let learns = self.optimizer.learning.enabled != Some(false);
         Config {

@@ -232,6 +232,27 @@ fn the_defaults_are_those_of_the_requirements() {
 }
 
 #[test]
+fn without_the_proxy_no_own_tool_reaches_a_tool_by_its_name() {
+    use vmcp_config::OptimTool;
+    let tools = |proxy: &str| {
+        let text = format!(
+            "optimizer: {{ tools: [find_tool, call_tool, list_tools, get_tool_schema, list_mcp_servers, \
+             read_mcp_resource, execute_code], largeResults: {{ enabled: true }} }}\n{proxy}"
+        );
+        loaded(&text).optimizer.tools
+    };
+    assert_eq!(tools("proxy: { enabled: true }"), tools(""));
+    let left = tools("proxy: { enabled: false }");
+    assert!(OptimTool::OF_PROXY.iter().all(|tool| tools("").contains(tool) && !left.contains(tool)));
+    assert!(
+        [OptimTool::FindTool, OptimTool::ExecuteCode, OptimTool::ReadResult]
+            .iter()
+            .all(|tool| left.contains(tool))
+    );
+    assert_eq!(loaded("proxy: { enabled: false }").optimizer.tools, [OptimTool::FindTool]);
+}
+
+#[test]
 fn an_empty_file_warns_that_there_is_nothing_to_serve() {
     let warnings = vmcp_config::load("", "f", &environment).unwrap().warnings;
     assert_eq!(

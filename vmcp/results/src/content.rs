@@ -1,5 +1,7 @@
 //! [`Content`]: the part of a tool's result that is kept, apart from the pictures that stay in the answer.
 
+mod text;
+
 use std::borrow::Cow;
 
 use base64::Engine as _;
@@ -8,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::json::{self, quoted};
+use text::Text;
 
 /// Bytes that one token stands for in estimates.
 const CHARACTERS_PER_TOKEN: u64 = 4;
@@ -16,29 +19,36 @@ const CHARACTERS_PER_TOKEN: u64 = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     is_json: bool,
-    text: String,
+    text: Text,
 }
 
 impl Content {
     /// Makes content of a text; a whole JSON object or array is read as JSON.
     pub fn of_text(text: String) -> Content {
         let is_json = text.trim_start().starts_with(['{', '[']) && json::parse(&text).is_some();
-        Content { is_json, text }
+        Content { is_json, text: Text::Heap(text) }
     }
 
     /// Makes content of a JSON value.
     pub fn of_json(value: &RawValue) -> Content {
-        Content { is_json: true, text: value.get().to_owned() }
+        Content { is_json: true, text: Text::Heap(value.get().to_owned()) }
     }
 
     /// Returns content as it was kept.
     pub(crate) fn restored(is_json: bool, text: String) -> Content {
-        Content { is_json, text }
+        Content { is_json, text: Text::Heap(text) }
+    }
+
+    /// Moves a large text out of the heap, for content that is kept: its memory ends with it, whichever
+    /// thread lets go of it.
+    #[must_use]
+    pub fn in_own_pages(self) -> Content {
+        Content { is_json: self.is_json, text: self.text.in_own_pages() }
     }
 
     /// The JSON value, or the plain text.
     pub fn text(&self) -> &str {
-        &self.text
+        self.text.as_str()
     }
 
     /// True for a JSON value.
@@ -48,7 +58,7 @@ impl Content {
 
     /// The JSON value; `None` for plain text.
     pub fn json(&self) -> Option<&RawValue> {
-        if self.is_json { json::parse(&self.text) } else { None }
+        if self.is_json { json::parse(self.text()) } else { None }
     }
 
     /// Media type of [`Content::text`].
@@ -58,12 +68,12 @@ impl Content {
 
     /// Returns the content as a JSON value: a text is a string.
     pub fn to_json(&self) -> Box<RawValue> {
-        self.json().map_or_else(|| quoted(&self.text), ToOwned::to_owned)
+        self.json().map_or_else(|| quoted(self.text()), ToOwned::to_owned)
     }
 
     /// Returns an estimate of the tokens that it costs a model: a quarter of its characters.
     pub fn tokens(&self) -> u64 {
-        (self.text.chars().count() as u64).div_ceil(CHARACTERS_PER_TOKEN)
+        (self.text().chars().count() as u64).div_ceil(CHARACTERS_PER_TOKEN)
     }
 
     /// Number of bytes.
@@ -73,7 +83,7 @@ impl Content {
 
     /// True if there is nothing.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty()
+        self.len() == 0
     }
 }
 

@@ -16,6 +16,7 @@ mod outline;
 mod rows;
 mod sql_error;
 mod table;
+mod text_functions;
 
 use std::time::Duration;
 

@@ -100,9 +100,9 @@ pub fn write(
     .unwrap_or_default();
     let mut summary = Summary::new(result_ref, content, seconds, 8);
     let mut text = Box::default();
-    let json = content.json();
+    let (json, whole) = (content.json(), content.text());
     for bytes in PREVIEW_BYTES {
-        summary.preview = preview_of(json, content.text(), bytes);
+        summary.preview = preview_of(json, whole, bytes);
         text = text_block(&summary);
         if text.get().len() + link.get().len() + r#"{"content":[,]}"#.len() <= MAX_ENVELOPE_BYTES {
             break;

@@ -73,7 +73,7 @@ pub fn serve(
 }
 
 /// Asks the server about the tools that the script names; returns the failure of a script that names a
-/// tool out of its caller's reach.
+/// tool out of its caller's reach, or that calls a tool with constants that do not fit.
 fn mistakes(
     engine: &dyn Engine,
     script: &StartScript,
@@ -84,19 +84,25 @@ fn mistakes(
     if uses.is_empty() {
         return Ok(None);
     }
-    let lines: Vec<u32> = uses.iter().map(|tool| tool.line).collect();
+    let asked: Vec<(u32, bool)> = uses.iter().map(|tool| (tool.line, tool.arguments.is_some())).collect();
     protocol::write_blocking(output, &FromWorker::Uses(uses))?;
     let ToWorker::Checked(checked) = protocol::read_blocking(input)? else { return Err(unexpected()) };
-    let wrong = |(line, mistake): (u32, Option<String>)| Some((line, mistake?));
-    let wrong: Vec<(u32, String)> = lines.into_iter().zip(checked).filter_map(wrong).collect();
+    let wrong_among = |calls: bool| -> Vec<(u32, &str)> {
+        let entries = asked.iter().zip(&checked).filter(|((_, is_call), _)| *is_call == calls);
+        entries.filter_map(|((line, _), mistake)| Some((*line, mistake.as_deref()?))).collect()
+    };
+    let (kind, wrong) = match wrong_among(false) {
+        all_known if all_known.is_empty() => ("ValueError", wrong_among(true)),
+        unknown => ("LookupError", unknown),
+    };
     let Some((first, _)) = wrong.first() else { return Ok(None) };
     let line = Some(*first);
     let texts: Vec<String> = match wrong.as_slice() {
-        [(_, mistake)] => vec![mistake.clone()],
+        [(_, mistake)] => vec![(*mistake).to_owned()],
         several => several.iter().map(|(line, mistake)| format!("line {line}: {mistake}")).collect(),
     };
     let error = format!("{} (nothing has been called)", texts.join("; "));
-    Ok(Some(Failure { line, ..Failure::new("LookupError", error) }))
+    Ok(Some(Failure { line, ..Failure::new(kind, error) }))
 }
 
 /// The way of a script after the server's answer to its calls.

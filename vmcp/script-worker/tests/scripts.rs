@@ -37,7 +37,10 @@ impl ToolHost for Host {
     }
 
     async fn check(&self, uses: Vec<ToolUse>) -> Vec<Option<String>> {
-        let mistake = |named: ToolUse| (named.tool == "missing").then(|| "no tool fs.missing".to_owned());
+        let mistake = |named: ToolUse| match named.arguments {
+            None => (named.tool == "missing").then(|| "no tool fs.missing".to_owned()),
+            Some(arguments) => arguments.contains_key("wrong").then(|| "wrong is unknown".to_owned()),
+        };
         uses.into_iter().map(mistake).collect()
     }
 
@@ -190,6 +193,29 @@ async fn a_script_that_names_a_missing_tool_calls_nothing() {
     let probed = "try:\n    fs.missing()\nexcept LookupError:\n    r = fs.echo(n=2)['args']['n']\nr";
     let ran = ended(pool.run(&"me", settings(), Script::New(script(probed)), &host).await);
     assert_eq!((ran.finished.end.unwrap(), ran.calls), (json!(2), 2));
+}
+
+#[tokio::test]
+async fn a_script_that_calls_a_tool_with_wrong_constants_calls_nothing() {
+    let (pool, host) = (pool(), Host::default());
+    for (code, kind, line) in [
+        ("fs.echo(n=1)\nfs.echo(wrong=2)", "ValueError", 2),
+        ("fs.echo(n=1)\nfs.echo(wrong=2)\nfs.missing()", "LookupError", 3),
+    ] {
+        let ran = ended(pool.run(&"me", settings(), Script::New(script(code)), &host).await);
+        let failure = ran.finished.end.unwrap_err();
+        assert_eq!(
+            (failure.error_type.as_str(), failure.line, ran.calls),
+            (kind, Some(line), 0),
+            "{failure:?}"
+        );
+        assert!(failure.error.ends_with(" (nothing has been called)"), "{failure:?}");
+    }
+    assert!(host.called.lock().unwrap().is_empty());
+    for code in ["try:\n    fs.echo(wrong=2)\nexcept ValueError:\n    pass\n1", "n = 2\nfs.echo(wrong=n)\n1"]
+    {
+        assert_eq!(value(&pool, code).await, json!(1), "{code}");
+    }
 }
 
 #[tokio::test]
@@ -398,6 +424,10 @@ async fn a_worker_has_no_environment_and_is_confined() {
     assert_eq!(proc("environ"), "");
     let status = proc("status");
     assert!(confined.seccomp && status.contains("Seccomp:\t2"), "{confined:?} {status}");
+    let stat = proc("stat");
+    // Field 19 of `man 5 proc_pid_stat`; the third follows the name in parentheses.
+    let niceness = stat.rsplit(')').next().unwrap().split_whitespace().nth(16);
+    assert_eq!(niceness, Some("10"), "{stat}");
     let limits = proc("limits");
     for limit in [
         "Max file size             0 ",

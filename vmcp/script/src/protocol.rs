@@ -44,7 +44,8 @@ pub enum ToWorker {
     Start(Box<StartScript>),
     /// The script to go on with, in place of [`ToWorker::Start`].
     Resume(Box<ResumeScript>),
-    /// The mistake of each tool of [`FromWorker::Uses`], in their order; `None`: the caller may call it.
+    /// The mistake of each tool of [`FromWorker::Uses`], in their order; `None`: the caller may call it, or
+    /// the arguments of the entry fit.
     Checked(Vec<Option<String>>),
     /// Ends of the calls of the last frame, in their order.
     Results(Vec<CallEnd>),
@@ -163,7 +164,7 @@ pub enum HostCall {
     },
 }
 
-/// A tool that the text of a script names.
+/// A tool that the text of a script names, or a call of it whose arguments are constants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolUse {
     /// Python name of the server.
@@ -172,6 +173,9 @@ pub struct ToolUse {
     pub tool: String,
     /// Line of the script, from 1.
     pub line: u32,
+    /// Arguments of a call whose arguments are all constants. The tool itself has an entry without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Map<String, Value>>,
 }
 
 /// The end of a [`HostCall`].

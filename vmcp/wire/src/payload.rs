@@ -153,6 +153,16 @@ impl Payload {
         }
     }
 
+    /// Returns the JSON text, or the bytes of a received payload of another form, made without parsing. Bytes
+    /// that arrived in several pieces are joined in a copy.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        match &self.0 {
+            Inner::Received(received) => received.message.slice(received.range.clone()).into_bytes(),
+            Inner::Text(text) => Bytes::copy_from_slice(text.get().as_bytes()),
+        }
+    }
+
     /// Returns the length of the JSON text in bytes.
     #[must_use]
     pub fn size(&self) -> usize {

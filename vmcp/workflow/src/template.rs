@@ -5,7 +5,7 @@
 //!   `or`, `not` and comparisons it is nothing, as in Go.
 //! - A template that is one action has a value of its own type, not only a text: [`Template::value`].
 //! - Whole numbers of JSON stay whole: Go reads them as `float64` and prints `1e+06`.
-//! - Loops, recursion and texts are bounded.
+//! - Loops, recursion, texts and time are bounded.
 
 mod blocks;
 mod data;
@@ -14,6 +14,7 @@ mod functions;
 mod go_json;
 mod guards;
 mod references;
+mod time_limit;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -81,7 +82,7 @@ impl Template {
         guards::guard(&mut tree, true);
         let mut program = functions::program().max_range_iters(MAX_TURNS);
         for define in &mut defines {
-            guards::guard(&mut define.body, false);
+            guards::guard_repeated(&mut define.body);
             program = program.add_parse_tree(&define.name, define.body.clone());
         }
         let typed = typed(&tree);
@@ -131,7 +132,7 @@ fn typed(tree: &ListNode) -> Option<ListNode> {
 
 fn render(program: &gotmpl::Template, tree: &str, data: &Data) -> Result<String, String> {
     let mut text = BoundedText::default();
-    match program.execute_template_fmt(&mut text, tree, data.value()) {
+    match time_limit::limited(|| program.execute_template_fmt(&mut text, tree, data.value())) {
         Ok(()) => Ok(text.0),
         Err(_) if text.0.len() >= MAX_TEXT => Err(too_large()),
         Err(error) => Err(error.to_string()),

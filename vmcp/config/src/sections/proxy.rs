@@ -49,6 +49,10 @@ pub struct Proxy {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Proxy")]
 pub struct RawProxy {
+    /// Offer the tools that look up and call tools and resources of backends by name: `call_tool`,
+    /// `list_tools`, `get_tool_schema`, `list_mcp_servers` and `read_mcp_resource`. `false`: they are
+    /// left out of `optimizer.tools`. Listed tools, searches and scripts stay.
+    pub enabled: bool,
     /// Connect a backend on its first use when its definitions are cached, or some seconds after the start,
     /// to list them again. Backends without a cached listing are always connected at start. `false`: connect
     /// all at start.
@@ -89,6 +93,7 @@ pub struct RawProxy {
 impl Default for RawProxy {
     fn default() -> Self {
         Self {
+            enabled: true,
             lazy_connect: true,
             first_list_wait: "2s".into(),
             preconnect_servers: Vec::new(),

@@ -21,6 +21,7 @@ use super::functions;
 use super::memory::{Brake, Deadline, Limits};
 use super::rows::{ROWS_BETWEEN_CHECKS, Row, Rows};
 use super::sql_error::{MAX_RESULT_BYTES, MAX_RESULT_ROWS, SqlError};
+use super::text_functions;
 use crate::json::{self, Kind};
 
 /// Longest value that a query may make, unless the data have longer ones: 1 MiB.
@@ -28,6 +29,10 @@ const MAX_VALUE_BYTES: usize = 1 << 20;
 /// Instructions of SQLite between two looks at the limits, for values of [`MAX_VALUE_BYTES`]; fewer for
 /// longer ones, because one instruction may copy one.
 const OPS_BETWEEN_CHECKS: usize = 250;
+/// Most and fewest bytes of a pattern of LIKE and GLOB, for values of [`MAX_VALUE_BYTES`]; fewer for longer
+/// ones, because the time of one comparison grows with both.
+const MAX_PATTERN_BYTES: usize = 1_000;
+const MIN_PATTERN_BYTES: usize = 100;
 /// Largest database, in pages of 4 KiB: 512 MiB.
 const MAX_PAGES: u32 = 128 * 1024;
 
@@ -83,6 +88,9 @@ impl Table {
     fn guard(&mut self, longest: usize) -> rusqlite::Result<()> {
         let connection = &mut self.connection;
         connection.pragma_update(None, "query_only", true)?;
+        text_functions::register(connection, longest + 1024)?;
+        let pattern = (MAX_PATTERN_BYTES * MAX_VALUE_BYTES / longest.max(1))
+            .clamp(MIN_PATTERN_BYTES, MAX_PATTERN_BYTES);
         for (limit, value) in [
             (Limit::SQLITE_LIMIT_LENGTH, i32::try_from(longest + 1024).unwrap_or(i32::MAX)),
             (Limit::SQLITE_LIMIT_SQL_LENGTH, 64 * 1024),
@@ -91,7 +99,7 @@ impl Table {
             (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 20),
             (Limit::SQLITE_LIMIT_VDBE_OP, 250_000),
             (Limit::SQLITE_LIMIT_ATTACHED, 0),
-            (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+            (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, i32::try_from(pattern).unwrap_or(i32::MAX)),
             (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
             (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
         ] {

@@ -203,6 +203,23 @@ fn sql_without_end_is_ended() {
 }
 
 #[test]
+fn one_function_on_long_texts_ends_in_its_time() {
+    let (text, other) = ("printf('%.500000c', 'a')", "printf('%.500000c', 'b')");
+    for (call, expected) in [
+        (format!("length(trim({text}, {other} || 'a'))"), 0),
+        (format!("length(ltrim({text}, {other} || 'a'))"), 0),
+        (format!("length(rtrim({text}, {other} || 'a'))"), 0),
+        (format!("instr({text}, substr({text}, 1, 250000) || 'b')"), 0),
+        (format!("length(replace({text}, substr({text}, 1, 250000) || 'b', 'x'))"), 500_000),
+    ] {
+        let begun = std::time::Instant::now();
+        let answer = run(&sales(), &format!("sql: SELECT {call} AS n"), &json!({}));
+        assert_eq!(answer, Ok(json!([{ "n": expected }])), "{call:.40}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{call:.40}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
 fn a_query_that_fills_the_memory_is_ended() {
     let rows: Vec<_> = (0..2_000).map(|n| json!({"n": n, "t": "x".repeat(1_000)})).collect();
     let data = to_raw_value(&rows).unwrap();

@@ -1,10 +1,13 @@
 //! Results that vmcp itself writes, as `CallToolResult`: a structured success, a mistake in the arguments, an
 //! envelope.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_json::object::Object;
 use vmcp_script::picture::Picture;
+use vmcp_wire::meta::META;
 use vmcp_wire::payload::Payload;
 
 /// A content block of text.
@@ -107,6 +110,17 @@ pub(crate) fn error(message: &str) -> Box<RawValue> {
 /// Makes a failure: the JSON as `structuredContent` and as a text block.
 pub(crate) fn failure(json: &RawValue) -> Box<RawValue> {
     result(&[TextBlock::new(json.get())], Some(json), true)
+}
+
+/// Adds `_meta` with one text to a result that has none.
+pub(crate) fn with_meta(result: Box<RawValue>, key: &str, text: &str) -> Box<RawValue> {
+    let meta = serde_json::to_string(&BTreeMap::from([(key, text)])).unwrap_or_default();
+    let edited = Object::parse(&result).ok().and_then(|object| {
+        let mut edit = object.edit();
+        edit.set(META, meta);
+        edit.finish().into_raw().ok()
+    });
+    edited.unwrap_or(result)
 }
 
 /// Makes a result with pictures behind its text: the JSON as `structuredContent` and as a text block.
@@ -222,6 +236,15 @@ mod tests {
         ] {
             assert_eq!(with(json), None, "{json}");
         }
+    }
+
+    #[test]
+    fn metadata_stand_beside_the_content() {
+        let json = RawValue::from_string(r#"{"n":1e400}"#.into()).unwrap();
+        let plain = structured(&json);
+        let marked = with_meta(plain.clone(), "vmcp/code", "say \"hi\"\n");
+        assert_eq!(value(&marked)["_meta"], json!({"vmcp/code": "say \"hi\"\n"}));
+        assert!(marked.get().starts_with(plain.get().trim_end_matches('}')), "{}", marked.get());
     }
 
     #[test]

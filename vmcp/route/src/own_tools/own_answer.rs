@@ -20,6 +20,9 @@ pub(in crate::own_tools) enum Refusal {
     Failure(Box<RawValue>),
 }
 
+/// Key and text of a result's `_meta`.
+pub(in crate::own_tools) type Meta = (&'static str, String);
+
 impl From<InputError> for Refusal {
     fn from(error: InputError) -> Refusal {
         Refusal::Input(error)
@@ -42,7 +45,7 @@ pub(in crate::own_tools) fn answer<T: Serialize>(
 ) -> Answer {
     let recorder = context.start_own_record(origin, arguments);
     let done = OwnArguments::parse(arguments).map_err(Refusal::from).and_then(|arguments| work(&arguments));
-    settled(recorder, arguments, done)
+    settled(recorder, arguments, done, |_| None)
 }
 
 /// As [`answer`], for work that waits.
@@ -52,12 +55,23 @@ pub(in crate::own_tools) async fn answer_later<T: Serialize>(
     arguments: &RawValue,
     work: impl AsyncFnOnce(&OwnArguments<'_>) -> Result<T, Refusal>,
 ) -> Answer {
+    answer_with_meta(context, origin, arguments, work, |_| None).await
+}
+
+/// As [`answer_later`]. `meta` returns the key and the text of the result's `_meta`.
+pub(in crate::own_tools) async fn answer_with_meta<T: Serialize>(
+    context: CallContext<'_>,
+    origin: Origin,
+    arguments: &RawValue,
+    work: impl AsyncFnOnce(&OwnArguments<'_>) -> Result<T, Refusal>,
+    meta: impl FnOnce(&T) -> Option<Meta>,
+) -> Answer {
     let recorder = context.start_own_record(origin, arguments);
     let done = match OwnArguments::parse(arguments) {
         Ok(arguments) => work(&arguments).await,
         Err(error) => Err(Refusal::from(error)),
     };
-    settled(recorder, arguments, done)
+    settled(recorder, arguments, done, meta)
 }
 
 /// Ends a call with a text for the model, and with the data of the text.
@@ -74,13 +88,22 @@ pub(in crate::own_tools) fn told<T: Serialize>(
     Answer::own(result)
 }
 
-fn settled(
+fn settled<T: Serialize>(
     mut recorder: CallRecorder,
     arguments: &RawValue,
-    done: Result<impl Serialize, Refusal>,
+    done: Result<T, Refusal>,
+    meta: impl FnOnce(&T) -> Option<Meta>,
 ) -> Answer {
-    let (result, outcome) = match done.and_then(|answer| written(&answer)) {
-        Ok(answer) => (tool_result::structured(&answer), Outcome::Ok),
+    let done = done.and_then(|answer| Ok((written(&answer)?, meta(&answer))));
+    let (result, outcome) = match done {
+        Ok((answer, meta)) => {
+            let result = tool_result::structured(&answer);
+            let result = match meta {
+                Some((key, text)) => tool_result::with_meta(result, key, &text),
+                None => result,
+            };
+            (result, Outcome::Ok)
+        }
         Err(refusal) => (refused(refusal), Outcome::ToolError),
     };
     recorder.record().bytes_in = arguments.get().len() as u64;

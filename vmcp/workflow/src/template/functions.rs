@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use gotmpl::TemplateError;
 use gotmpl::{Template, Value};
 
-use super::{MAX_TEXT, data, go_json, too_large};
+use super::{MAX_TEXT, data, go_json, time_limit, too_large};
 
 /// Functions that a template may use: those of Go, and ToolHive's.
 pub(super) const KNOWN: [&str; 22] = [
@@ -26,6 +26,8 @@ pub(super) const SHOWN: &str = "shown!";
 pub(super) const GIVEN: &str = "given!";
 /// `bounded! text`: the text, unless it is too large.
 pub(super) const BOUNDED: &str = "bounded!";
+/// `in_time!`: an empty text, unless the time of the rendering is over.
+pub(super) const IN_TIME: &str = "in_time!";
 /// `value! value`: the value as JSON.
 pub(super) const JSON_VALUE: &str = "value!";
 
@@ -42,6 +44,7 @@ pub(super) fn program() -> Template {
             .func(SHOWN, shown)
             .func(GIVEN, given)
             .func(BOUNDED, |args| bounded(one("print", args)?.clone()))
+            .func(IN_TIME, |_| time_limit::check().map_or_else(fail, |()| Ok(text(String::new()))))
             .func(JSON_VALUE, |args| Ok(text(go_json::encode(one("value", args)?)?)))
     });
     PROGRAM.clone()
@@ -114,6 +117,7 @@ fn given(args: &[Value]) -> Outcome {
 }
 
 fn bounded(value: Value) -> Outcome {
+    time_limit::check().or_else(fail)?;
     match &value {
         Value::String(text) if text.len() > MAX_TEXT => fail(too_large()),
         _ => Ok(value),

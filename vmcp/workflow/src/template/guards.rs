@@ -1,9 +1,9 @@
-//! Guards that are put into the tree of a template: what is printed must be there, and no text that a
-//! function makes may be too large. `{{.params.x}}` becomes `{{.params.x | shown! ".params.x"}}`.
+//! Guards that are put into the tree of a template: what is printed must be there, no text that a function
+//! makes may be too large, and loops and called templates look at the clock. `{{.params.x}}` becomes `{{.params.x | shown! ".params.x"}}`.
 
-use gotmpl::parse::{CommandNode, Expr, ListNode, Node, PipeNode, Pos, SmolStr};
+use gotmpl::parse::{ActionNode, CommandNode, Expr, ListNode, Node, PipeNode, Pos, SmolStr};
 
-use super::functions::{self, BOUNDED, DEMANDING, GIVEN, JSON_VALUE, PRESENT, SHOWN, TEXT_MAKERS};
+use super::functions::{self, BOUNDED, DEMANDING, GIVEN, IN_TIME, JSON_VALUE, PRESENT, SHOWN, TEXT_MAKERS};
 
 /// Guards all actions of a tree; `rooted` is true if `.` is the root of the data.
 pub(super) fn guard(list: &mut ListNode, rooted: bool) {
@@ -25,13 +25,25 @@ pub(super) fn guard(list: &mut ListNode, rooted: bool) {
             }
             Node::Range(branch) | Node::With(branch) => {
                 pipe(&mut branch.pipe, rooted);
-                guard(&mut branch.body, false);
+                guard_repeated(&mut branch.body);
                 branch.else_body.iter_mut().for_each(|body| guard(body, rooted));
             }
             Node::Template(call) => call.pipe.iter_mut().for_each(|it| pipe(it, rooted)),
-            Node::Define(define) => guard(&mut define.body, false),
+            Node::Define(define) => guard_repeated(&mut define.body),
             Node::Text(_) | Node::Break(_) | Node::Continue(_) => {}
         }
+    }
+}
+
+/// Guards the body of a loop or of a template that others call. A blank body stays blank: Go does not let one
+/// replace a template of the same name.
+pub(super) fn guard_repeated(body: &mut ListNode) {
+    guard(body, false);
+    if !body.is_empty_tree() {
+        let pos = body.pos;
+        let commands = vec![call(pos, IN_TIME, Vec::new())];
+        let pipe = PipeNode { pos, decl: Vec::new(), commands, is_assign: false };
+        body.nodes.insert(0, Node::Action(ActionNode { pos, pipe }));
     }
 }
 

@@ -121,6 +121,31 @@ fn loops_recursion_and_texts_are_bounded() {
 }
 
 #[test]
+fn a_rendering_that_multiplies_its_work_ends_in_its_time() {
+    let doubled = |number: usize| {
+        let call = format!("{{{{template \"t{}\" .}}}}", number + 1);
+        format!("{{{{define \"t{number}\"}}}}{call}{call}{{{{end}}}}")
+    };
+    let chain: String = (0..40).map(doubled).collect();
+    let chain = format!("{chain}{{{{define \"t40\"}}}}{{{{end}}}}{{{{template \"t0\" .}}}}");
+    let halves = format!(
+        "{{{{define \"x\"}}}}{{{{if .}}}}{{{{template \"x\" (slice . 1)}}}}{{{{template \"x\" (slice . 1)}}}}\
+         {{{{end}}}}{{{{end}}}}{{{{template \"x\" \"{}\"}}}}",
+        "a".repeat(50)
+    );
+    for source in [chain, halves] {
+        let begun = std::time::Instant::now();
+        let error = text(&source).unwrap_err();
+        assert!(error.contains("took longer than 2 seconds"), "{source:.60}: {error}");
+        assert!(begun.elapsed().as_secs() < 10, "{source:.60}: {:?}", begun.elapsed());
+    }
+    assert_eq!(
+        text("{{define \"x\"}}{{range .}}{{.}}{{end}}{{end}}{{template \"x\" .params.list}}"),
+        text("{{range .params.list}}{{.}}{{end}}")
+    );
+}
+
+#[test]
 fn a_template_that_cannot_end_is_refused_when_it_is_read() {
     for (source, error) in [
         ("{{range 1000000000}}x{{end}}", "a loop of 1000000000 turns"),

@@ -1,6 +1,7 @@
 //! Stage `code`: scripts of code mode beside the same calls made by the client, operations on large results,
 //! and the memory that kept results take. One process of vmcp, which a client asks over HTTP.
 
+mod hostile_scripts;
 mod kept_results;
 mod scripts;
 
@@ -19,6 +20,8 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     progress("code: scripts of one call and of 100");
     let vmcp = start(&server, json!({})).await?;
     scripts::measure(report, vmcp.clients).await?;
+    progress("code: calls beside scripts that only compute");
+    hostile_scripts::measure(report, vmcp.clients).await?;
     progress("code: operations on 1,000 rows");
     let mut client = McpClient::connect(vmcp.clients).await?;
     kept_results::measure_operation(report, &mut client).await?;

@@ -25,6 +25,8 @@ pub struct Llm {
     pub api_key: Option<Secret>,
     /// Time limit of one request.
     pub timeout: Duration,
+    /// Most questions for one script or query.
+    pub max_turns: usize,
 }
 
 /// A language model with OpenAI's `/v1/chat/completions`, such as OpenAI, vLLM or Ollama: ranks tools for
@@ -44,6 +46,10 @@ pub struct RawLlm {
     /// Time limit of one request; beyond it, the search ranks.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
+    /// Most questions for one script of `execute_code` or query of `process_large_dataset`: one for the first,
+    /// and one for each that fails, with its error.
+    #[schemars(range(min = 1, max = 10))]
+    pub max_turns: u32,
 }
 
 impl Default for RawLlm {
@@ -53,6 +59,7 @@ impl Default for RawLlm {
             model: String::new(),
             api_key: None,
             timeout: "20s".into(),
+            max_turns: 5,
         }
     }
 }
@@ -76,6 +83,7 @@ impl RawLlm {
             // `${OPENAI_API_KEY:-}` is empty for local services, which need no key.
             api_key: self.api_key.clone().filter(|key| !key.expose().is_empty()),
             timeout,
+            max_turns: self.max_turns as usize,
         })
     }
 }

@@ -101,6 +101,15 @@ impl OptimTool {
     pub const OF_RESULTS: [OptimTool; 3] =
         [OptimTool::ReadResult, OptimTool::SearchResult, OptimTool::ProcessLargeDataset];
 
+    /// The tools that `proxy.enabled: false` takes away.
+    pub const OF_PROXY: [OptimTool; 5] = [
+        OptimTool::CallTool,
+        OptimTool::ListTools,
+        OptimTool::GetToolSchema,
+        OptimTool::ListMcpServers,
+        OptimTool::ReadMcpResource,
+    ];
+
     /// The tools that run scripts.
     pub const OF_SCRIPTS: [OptimTool; 2] = [OptimTool::ExecuteCode, OptimTool::ExecuteToolScript];
 

@@ -54,9 +54,11 @@ async fn kept(
 ) -> Option<Box<RawValue>> {
     let threshold = u64::from(context.snapshot.config.optimizer.large_results.threshold);
     let split = move || {
-        let split = split(&result)?;
-        let is_kept = !split.content.is_empty() && (asked || split.content.tokens() > threshold);
-        is_kept.then_some(split)
+        // Parsed apart: a payload keeps its parsed text until another thread drops it.
+        let bytes = result.bytes();
+        let Split { content, media } = split(serde_json::from_slice(&bytes).ok()?)?;
+        let is_kept = !content.is_empty() && (asked || content.tokens() > threshold);
+        is_kept.then(|| Split { content: content.in_own_pages(), media })
     };
     let Split { content, media } = spawn_blocking(split).await.ok().flatten()?;
     let (owner, origin) = (owner(&context.caller.principal), Origin { tool: tool.name.clone() });
@@ -83,5 +85,5 @@ async fn kept(
 /// Keeps content that an own tool made from results of `tool`; `None` if it exceeds the bounds.
 pub(super) async fn keep(context: CallContext<'_>, tool: String, kept: Content) -> Option<KeptResult> {
     let owner = owner(&context.caller.principal);
-    context.engine.results().keep(context.snapshot, owner, Origin { tool }, kept).await.ok()
+    context.engine.results().keep(context.snapshot, owner, Origin { tool }, kept.in_own_pages()).await.ok()
 }

@@ -37,6 +37,8 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 /// Error of a call for a language model that the server does not allow.
 const MODEL_IS_OFF: &str =
     "engine: the server's `optimizer.largeResults.llm` is off; use words, or `sql: SELECT … FROM data`";
+/// Key of the query that a language model wrote, in `_meta` of a result.
+const CODE_META_KEY: &str = "vmcp/code";
 /// Bytes of the preview of a result that is kept itself.
 const PREVIEW_BYTES: usize = 400;
 
@@ -103,10 +105,14 @@ enum JobError {
 /// Answers with the result of an operation.
 pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let origin = Origin::Own(OptimTool::ProcessLargeDataset);
-    own_answer::answer_later(context, origin, arguments, async |arguments| {
-        processed(context, arguments).await
-    })
-    .await
+    let work = async |arguments: &OwnArguments<'_>| processed(context, arguments).await;
+    own_answer::answer_with_meta(context, origin, arguments, work, meta).await
+}
+
+/// Returns the operation with which a call runs the query of a language model again, for programs that read
+/// `_meta`.
+fn meta(answered: &Answered) -> Option<own_answer::Meta> {
+    answered.query.as_ref().map(|query| (CODE_META_KEY, format!("sql: {query}")))
 }
 
 async fn processed(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Answered, Refusal> {

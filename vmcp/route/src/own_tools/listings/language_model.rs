@@ -20,6 +20,9 @@ const MAX_TOKENS: u32 = 1000;
 /// Most tokens of a sampled script.
 pub(in crate::own_tools) const MAX_SCRIPT_TOKENS: u32 = 4000;
 
+/// Most questions to the client's own model for one script or query: its user may be asked about each.
+const MAX_CLIENT_TURNS: usize = 2;
+
 /// Reason for which no language model can be asked.
 pub(in crate::own_tools) const MISSING: &str =
     "there is no language model: optimizer.llm names none, and the client offers no sampling";
@@ -55,6 +58,15 @@ impl<'a> LanguageModel<'a> {
         let samples = may_sample && ask_client::can_ask(caller, methods::SAMPLE);
         let within = snapshot.config.proxy.tool_timeout;
         samples.then_some(LanguageModel::OfClient { caller, within })
+    }
+
+    /// Returns the most questions for one script or query: the first, and one for each that fails.
+    pub(in crate::own_tools) fn max_turns(&self, context: CallContext<'_>) -> usize {
+        let configured = context.snapshot.config.optimizer.llm.as_ref();
+        match (self, configured) {
+            (LanguageModel::Configured(_), Some(llm)) => llm.max_turns,
+            _ => MAX_CLIENT_TURNS,
+        }
     }
 
     /// Returns the answer to a prompt; an error in words without addresses.

@@ -20,8 +20,6 @@ use crate::own_tools::arguments::dialect::Dialect;
 use crate::own_tools::find_tool::signatures::signature;
 use crate::own_tools::listings::language_model::{LanguageModel, MAX_SCRIPT_TOKENS, MISSING};
 
-/// Times that the model is asked: once, and once more after a script that failed.
-const MAX_ASKS: usize = 2;
 /// Tools in the prompt; a script finds others by `search_tools`.
 const MAX_TOOLS: usize = 12;
 /// Most bytes of the shape of `CONTEXT`.
@@ -81,7 +79,8 @@ impl<'a> Author<'a> {
             describe_shape(&Content::of_json(&json), MAX_SHAPE_BYTES)
         });
         let first = prompt::first(task, shape.as_deref(), signatures);
-        Ok(Author { context, model, next: first.clone(), first, asks_left: MAX_ASKS })
+        let asks_left = model.max_turns(context);
+        Ok(Author { context, model, next: first.clone(), first, asks_left })
     }
 
     /// Has the model write a script. An answer without one counts as a script that failed.

@@ -165,15 +165,22 @@ impl ToolHost for Host<'_> {
         let begun = Instant::now();
         let (snapshot, view) = self.newest().await;
         let context = self.context_of(&snapshot, &view);
-        let mistakes: Vec<_> = uses
-            .iter()
-            .map(|named| {
-                let mistake = find(&view, Some(&named.server), &named.tool).err()?;
-                record_unknown(context, Some(&named.server), &named.tool);
-                Some(mistake)
-            })
-            .collect();
-        if mistakes.iter().any(Option::is_some) {
+        let (mut mistakes, mut is_one_unknown) = (Vec::with_capacity(uses.len()), false);
+        for named in &uses {
+            let found = find(&view, Some(&named.server), &named.tool);
+            let mistake = match (found, &named.arguments) {
+                (Ok(tool), Some(arguments)) => inner_call::misfit(context, tool, arguments).await,
+                (Err(unknown), None) => {
+                    record_unknown(context, Some(&named.server), &named.tool);
+                    is_one_unknown = true;
+                    Some(unknown)
+                }
+                // An unknown tool is told by its entry without arguments.
+                (Ok(_), None) | (Err(_), Some(_)) => None,
+            };
+            mistakes.push(mistake);
+        }
+        if is_one_unknown {
             hidden::hold(context, begun).await;
         }
         mistakes

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use serde_json::value::to_raw_value;
+use serde_json::{Map, Value};
 use vmcp_backend::{CallError, Response};
 use vmcp_engine::schema::CheckedArguments;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
@@ -59,6 +59,23 @@ pub(super) async fn call(
     }
     let message = format!("the tool wanted its state back {MAX_ROUNDS} times and came to no end");
     Some(raised(Raised::Unanswered, message))
+}
+
+/// Returns the mistake in arguments that a script writes as constants: that of the call itself, told before
+/// the script begins.
+pub(super) async fn misfit(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    arguments: &Map<String, Value>,
+) -> Option<String> {
+    let written = to_raw_value(arguments).unwrap_or_default();
+    match context.snapshot.check(tool).mend(tool, &written).await {
+        CheckedArguments::Refused(violations) => Some(argument_check::misfit(context, tool, &violations)),
+        CheckedArguments::Mended(mended) => {
+            argument_check::check_arguments(context, tool, &mended).await.err()
+        }
+        CheckedArguments::AsWritten => argument_check::check_arguments(context, tool, &written).await.err(),
+    }
 }
 
 /// Returns why the client cannot be asked.

@@ -111,13 +111,29 @@ incomingAuth:
     let (snapshot, caller) = (engine.snapshot(), Caller::default());
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
-    let on_line = |tool: &str| ToolUse { server: "my_fs".to_owned(), tool: tool.to_owned(), line: 1 };
+    let on_line =
+        |tool: &str| ToolUse { server: "my_fs".to_owned(), tool: tool.to_owned(), line: 1, arguments: None };
     let checked =
         Host::new(context, Dialect::Python).check(["do_it", "fail", "gone"].map(on_line).into()).await;
     assert_eq!(checked[0], None);
     let denied = checked[1].clone().unwrap();
     assert!(denied.starts_with("no tool my_fs.fail"), "{denied}");
     assert_eq!(Some(denied.replace("fail", "gone")), checked[2]);
+    assert!(server.calls().is_empty());
+    let with = |tool: &str, arguments: Value| ToolUse {
+        arguments: Some(arguments.as_object().unwrap().clone()),
+        ..on_line(tool)
+    };
+    let calls = [
+        with("work", json!({ "n": 1 })),
+        with("work", json!({ "n": "1" })),
+        with("work", json!({ "n": "many" })),
+        with("fail", json!({ "n": "many" })),
+        with("gone", json!({})),
+    ];
+    let checked = Host::new(context, Dialect::Python).check(calls.into()).await;
+    assert_eq!((&checked[0], &checked[1], &checked[3], &checked[4]), (&None, &None, &None, &None));
+    assert!(checked[2].as_ref().unwrap().contains("do not fit the schema of"), "{checked:?}");
     assert!(server.calls().is_empty());
 }
 

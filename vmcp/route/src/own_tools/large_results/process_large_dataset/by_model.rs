@@ -10,9 +10,6 @@ use crate::own_tools::large_results::failure;
 use crate::own_tools::listings::language_model::LanguageModel;
 use crate::own_tools::own_answer::Refusal;
 
-/// Times that the model is asked: once, and once more after a query that fails.
-const MAX_ASKS: usize = 2;
-
 /// The result of a query that a language model wrote.
 pub(super) struct ByModel {
     /// The tool that kept data came from.
@@ -41,7 +38,7 @@ pub(super) async fn run(
     let outlined = outlined.map_err(|error| failed(error_type(&error), error.to_string()))?;
     let first = prompt::first(&task.operation, &task.parameters, &outlined);
     let (mut asked, mut reason) = (first.clone(), String::new());
-    for _ in 0..MAX_ASKS {
+    for _ in 0..model.max_turns(context) {
         metrics.dataset_model_asks.inc();
         let answer = model.ask(prompt::SYSTEM, &asked).await.map_err(|reason| {
             metrics.dataset_model_failures.inc();

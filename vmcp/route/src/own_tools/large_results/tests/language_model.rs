@@ -10,8 +10,12 @@ use vmcp_engine::engine::Engine;
 const QUERY: &str = "SELECT team, count(*) AS n FROM data GROUP BY team ORDER BY team LIMIT 2";
 
 async fn setup(model: Option<&FakeModel>, more: &str) -> (Engine, Scripted) {
+    with_turns(model, more, ", maxTurns: 2").await
+}
+
+async fn with_turns(model: Option<&FakeModel>, more: &str, turns: &str) -> (Engine, Scripted) {
     let server = server().await;
-    let llm = model.map(|model| format!("llm: {{ endpoint: '{}', model: small }}, ", model.url));
+    let llm = model.map(|model| format!("llm: {{ endpoint: '{}', model: small{turns} }}, ", model.url));
     let settings = format!(
         "optimizer: {{ embeddings: {{ provider: none }}, {}largeResults: {{ enabled: true{more} }} }}\n",
         llm.unwrap_or_default()
@@ -71,6 +75,36 @@ async fn words_that_are_not_understood_become_a_query_over_all_rows() {
     assert_eq!(model.prompts().len(), 3, "the model was not asked");
     let asked = process(&engine, "count", Some("llm")).await;
     assert_eq!(asked["engine"], "llm", "{asked}");
+}
+
+#[tokio::test]
+async fn a_model_has_five_turns_by_default_and_each_gets_the_error_before() {
+    let answers = ["Sure:", "SELECT a FROM data", "SELECT b FROM data", "SELECT c FROM data", QUERY];
+    let model = FakeModel::start_with(&answers).await;
+    let (engine, _server) = with_turns(Some(&model), ", previewRows: 3", "").await;
+    let reference = rows(&engine, 10_000).await;
+    let arguments =
+        json!({ "data": reference, "operation": "make it nicer", "engine": "llm", "timeout": 30 });
+    let answer = own(&engine, &alice(), "optim.process_large_dataset", arguments).await;
+    let done = &answer["structuredContent"];
+    assert_eq!((&done["query"], &done["processed_size"]), (&json!(QUERY), &json!(2)), "{answer}");
+    assert_eq!(done["original_size"], 10_000, "over all rows: {answer}");
+    assert_eq!(answer["_meta"]["vmcp/code"], format!("sql: {QUERY}"), "{answer}");
+    let prompts = model.prompts();
+    assert_eq!(prompts.len(), 5, "{prompts:?}");
+    assert!(prompts[0].contains("team 2") && !prompts[0].contains("team 3"), "{}", prompts[0]);
+    for (prompt, absent) in prompts[2..].iter().zip(["a", "b", "c"]) {
+        assert!(prompt.contains(&format!("no such column: {absent}")), "{prompt}");
+    }
+
+    let model = FakeModel::start(Some("SELECT absent FROM data")).await;
+    let (engine, _server) = with_turns(Some(&model), "", "").await;
+    let failed = process(&engine, "make it nicer", Some("llm")).await;
+    assert!(failed["error"].as_str().unwrap().contains("SELECT absent FROM data"), "{failed}");
+    assert_eq!(model.prompts().len(), 5, "no sixth turn");
+    let words = json!({ "data": [1, 2], "operation": "count" });
+    let by_words = own(&engine, &alice(), "optim.process_large_dataset", words).await;
+    assert!(by_words["_meta"].get("vmcp/code").is_none(), "no query was written: {by_words}");
 }
 
 #[tokio::test]

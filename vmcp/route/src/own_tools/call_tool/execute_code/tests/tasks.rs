@@ -11,7 +11,12 @@ use vmcp_engine::optim::names::NameStyle;
 
 /// The settings with this model, and more of `code`.
 fn with(model: Option<&FakeModel>, code: &str) -> String {
-    let llm = model.map(|model| format!("llm: {{ endpoint: '{}', model: small }}, ", model.url));
+    with_turns(model, code, ", maxTurns: 2")
+}
+
+/// As [`with`], with more of `optimizer.llm`.
+fn with_turns(model: Option<&FakeModel>, code: &str, turns: &str) -> String {
+    let llm = model.map(|model| format!("llm: {{ endpoint: '{}', model: small{turns} }}, ", model.url));
     format!(
         "optimizer: {{ tools: [find_tool, call_tool, execute_code], {}embeddings: {{ provider: none }} }}\n\
          code: {{ {code} }}\n",
@@ -142,6 +147,11 @@ async fn answers_without_a_script_are_refused_after_two() {
     let refused = text(&engine, json!({ "task": "add" })).await;
     assert!(refused.contains("wrote no script (the answer has no script)"), "{refused}");
     assert_eq!(model.prompts().len(), 2);
+    let server = server().await;
+    let five = with_turns(Some(&model), "", "");
+    let by_default = crate::testing::engine(&backends(&[("fs", &server.url)], &five)).await;
+    text(&by_default, json!({ "task": "add" })).await;
+    assert_eq!(model.prompts().len(), 2 + 5, "five turns by default");
 }
 
 #[test]
