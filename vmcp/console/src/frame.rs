@@ -5,12 +5,13 @@ use maud::{DOCTYPE, Markup, html};
 use crate::links::link;
 
 /// Sections of the console, in the order of the navigation: address and name.
-const SECTIONS: [(&str, &str); 9] = [
+const SECTIONS: [(&str, &str); 10] = [
     ("", "Overview"),
     ("tools", "Tools"),
     ("search", "Search"),
     ("wanted", "Wanted"),
     ("calls", "Calls"),
+    ("usage", "Usage"),
     ("clients", "Clients"),
     ("connect", "Connect"),
     ("configuration", "Configuration"),

@@ -41,6 +41,7 @@ async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
     let client = vmcp.with_tool("jira_create_note").await;
     client.call_found("jira_create_note", json!({"title": "a", "content": "b"})).await;
     client.call_found("jira_create_note", json!({"title": 7})).await;
+    client.find_tool(json!({"tool_description": "zebra crossing"})).await;
     jira.control(json!({"do": "describe", "tool": "create_note", "description": "Erases a note"})).await;
     eventually("the change to be noticed", async || {
         let status = vmcp.status().await;
@@ -58,6 +59,7 @@ async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
         ("search", "search?q=who+is+watching+an+issue&wanted=gone_tool"),
         ("calls", "calls"),
         ("call", "call?number=0"),
+        ("usage", "usage?days=7"),
         ("clients", "clients"),
         ("sent", "sent?era=legacy"),
         ("wanted", "wanted"),
@@ -181,9 +183,17 @@ async fn texts_and_answers_of_hostile_servers_are_inert_and_bounded() {
     let vmcp = Vmcp::new().backend(&echo).start().await;
     vmcp.with_tool("echo_long").await;
     let mut pages = Map::new();
-    for path in
-        ["", "tools", "server?server=echo", "search?q=harmless+click", "calls", "logs", "sent", "clients"]
-    {
+    for path in [
+        "",
+        "tools",
+        "server?server=echo",
+        "search?q=harmless+click",
+        "calls",
+        "logs",
+        "sent",
+        "clients",
+        "usage",
+    ] {
         pages.insert(format!("/{path}"), path.into());
     }
     for tool in attacks() {

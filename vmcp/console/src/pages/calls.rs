@@ -1,4 +1,7 @@
-//! Pages of the latest calls: their list, and one call in detail. The data lacks arguments and results.
+//! Pages of the latest calls: their list, and one call in detail; [`usage`] has the sums of days. The data
+//! lacks arguments and results.
+
+pub mod usage;
 
 use maud::{Markup, html};
 
@@ -83,7 +86,8 @@ pub fn calls(frame: &Frame, filter: &CallFilter, calls: &[Call], next: u64, outc
         query.push(EXACT);
     }
     let content = html! {
-        p { "The latest 300 that fit, of 1000 kept; filter for older ones. Arguments and results are not kept." }
+        p { "The latest 300 that fit, of 1000 kept; filter for older ones. Arguments and results are not kept. "
+            a href=(link("usage", &[])) { "Sums of each day" } " are kept." }
         form.filter method="get" {
             div.field { label for="tool" { "Tool" } input id="tool" name="tool" type="search" value=(filter.tool); }
             div.field { label for="who" { "Caller" } input id="who" name="who" type="search" value=(filter.who); }

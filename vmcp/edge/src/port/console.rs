@@ -49,6 +49,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/calls", get(call_pages::list))
         .route("/console/calls/rows", get(call_pages::rows))
         .route("/console/call", get(call_pages::one))
+        .route("/console/usage", get(other_pages::usage::show))
         .route("/console/clients", get(other_pages::clients::show))
         .route("/console/sent", get(other_pages::sent::show))
         .route("/console/connect", get(other_pages::connect))

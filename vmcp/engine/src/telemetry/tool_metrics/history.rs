@@ -8,7 +8,7 @@ use super::report::{rounded, time};
 use crate::random::now_ms;
 
 /// Milliseconds of a day (UTC).
-const DAY: i64 = 24 * 60 * 60 * 1000;
+pub(super) const DAY: i64 = 24 * 60 * 60 * 1000;
 /// Days of an answer whose request names none.
 const DEFAULT_DAYS: u32 = 30;
 /// Most days that a request may name.
@@ -104,7 +104,7 @@ impl HistoryQuery {
         Ok(CallsReport { calls: calls.into_iter().map(PastCall::from).collect() })
     }
 
-    fn wanted(&self, now_ms: i64) -> CallHistory<'_> {
+    pub(super) fn wanted(&self, now_ms: i64) -> CallHistory<'_> {
         let today = now_ms - now_ms.rem_euclid(DAY);
         let days = i64::from(self.days.unwrap_or(DEFAULT_DAYS).max(1));
         CallHistory {
@@ -114,6 +114,11 @@ impl HistoryQuery {
             limit: self.limit.unwrap_or(DEFAULT_LIMIT),
         }
     }
+}
+
+/// Returns the choice with room for each day that a request may name.
+pub(super) fn every_day(wanted: CallHistory<'_>) -> CallHistory<'_> {
+    CallHistory { limit: MAX_DAYS as usize, ..wanted }
 }
 
 impl From<DayMetrics> for ToolDay {
