@@ -105,6 +105,10 @@ async function newcomer() {
         await page.getByLabel(step.type, { exact: false }).first().fill(step.text);
         continue;
       }
+      if (step.appears) {
+        await page.getByRole('link', { name: step.appears }).first().waitFor();
+        continue;
+      }
       const target = step.button
         ? page.getByRole('button', { name: step.button })
         : step.row

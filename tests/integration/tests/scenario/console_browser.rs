@@ -151,6 +151,34 @@ async fn a_newcomer_finds_each_reason_on_the_console_alone() {
     }
 }
 
+#[tokio::test]
+async fn one_tool_of_a_thousand_is_found_while_its_words_are_typed() {
+    let Some(chromium) = chromium().await else { return };
+    let many = Fixture::http("many", "synthetic:1200").start().await;
+    // Its tools come last, on the third page.
+    let zebra = Fixture::http("zebra", "jira").start().await;
+    let vmcp = Vmcp::new().backend(&many).backend(&zebra).start().await;
+    vmcp.with_tool("zebra_create_note").await;
+    eventually("all tools", async || {
+        let tools = vmcp.status().await["tools"].as_u64();
+        tools.is_some_and(|tools| tools > 1200).then_some(())
+    })
+    .await;
+    let questions = json!({
+        "all": [{"link": "Tools"}],
+        "typed": [{"link": "Tools"}, {"type": "Words", "text": "NOTE zebra"}, {"appears": "zebra_create_note"}],
+        "sent": [{"link": "Tools"}, {"type": "Words", "text": "create zebra note"}, {"button": "Find"}],
+        "of a server": [{"link": "Tools"}, {"link": "zebra"}],
+    });
+    let seen = browse("newcomer", &chromium, &vmcp, &json!({"questions": questions})).await;
+    let text = |question: &str| seen["found"][question]["text"].as_str().expect("text").to_owned();
+    assert!(!text("all").contains("zebra_create_note") && text("all").contains("here are 1 to 500"));
+    for question in ["typed", "sent", "of a server"] {
+        let text = text(question);
+        assert!(text.contains("zebra_create_note") && text.contains("tools fit"), "{question}: {text}");
+    }
+}
+
 /// Tools of a server that attacks the readers of their texts, each with the words of its attack.
 fn attacks() -> Vec<Value> {
     let script = "<script>window.owned=1</script><img src=x onerror=\"window.owned=1\">";

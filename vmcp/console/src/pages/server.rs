@@ -1,9 +1,12 @@
-//! The page of one server: its state, orders to it, and its tools.
+//! The page of one server: its state, orders to it, its tools, and what else it offers.
+
+mod offers;
 
 use maud::{Markup, html};
 use vmcp_config::status::BackendStatus;
 
-use super::catalog::{ToolRow, filter, tools};
+pub use self::offers::{MAX_OFFERS, Offer, Offers};
+use super::catalog::{ToolRow, filter, of_server, tools};
 use super::overview::{state, trouble};
 use crate::frame::Frame;
 use crate::links::{self, link};
@@ -22,6 +25,8 @@ pub struct ServerPage {
     pub tools: Vec<ToolRow>,
     /// Number of all its tools.
     pub total: usize,
+    /// Its resources, templates and prompts.
+    pub offers: Offers,
     /// Its tools whose definition changed, the newest first: own name, state and time of the change; at most
     /// [`MAX_CHANGES`].
     pub changes: Vec<(String, String, String)>,
@@ -32,7 +37,7 @@ pub const MAX_CHANGES: usize = 50;
 
 /// Returns the page.
 pub fn server(frame: &Frame, data: &ServerPage) -> String {
-    let ServerPage { status, remedy, instructions, tools: rows, total, changes } = data;
+    let ServerPage { status, remedy, instructions, tools: rows, total, offers, changes } = data;
     let query = [("server", status.name.as_str())];
     let content = html! {
         p.lead { (state(status)) }
@@ -44,7 +49,8 @@ pub fn server(frame: &Frame, data: &ServerPage) -> String {
         p.hint { "“Connect again” ends the connection, and the program behind it: calls under way fail." }
         p {
             a href=(link("calls", &query)) { "Its latest calls" } ", "
-            a href=(link("calls", &[("server", &status.name), ("outcome", "failed")])) { "those that failed" } "."
+            a href=(link("calls", &[("server", &status.name), ("outcome", "failed")])) { "those that failed" } ", "
+            a href=(link("usage", &query)) { "its usage by day" } "."
         }
         @if !changes.is_empty() {
             h2 { "Changed definitions" }
@@ -63,10 +69,11 @@ pub fn server(frame: &Frame, data: &ServerPage) -> String {
         h2 { "Tools" }
         @if rows.is_empty() { p { "No tool is known. The server lists none, or has not been listed yet." } }
         @else {
-            @if rows.len() < *total { p { "The first " (rows.len()) " of " (total) " tools." } }
+            @if rows.len() < *total { p { "The first " (rows.len()) " of " a href=(of_server(&status.name)) { (total) " tools" } "." } }
             (filter("tr[data-row]", "Filter"))
             (tools(rows, false))
         }
+        (offers::offers(offers))
     };
     frame.page("tools", &format!("Server {}", text::inert(&status.name, text::MAX_LINE)), &content)
 }

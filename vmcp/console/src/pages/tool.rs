@@ -101,7 +101,8 @@ pub fn tool(frame: &Frame, data: &ToolPage) -> String {
         p {
             a href=(link("try", &[("server", &data.server), ("tool", &data.original)])) { "Try it" } ", "
             a href=(link("calls", &[("tool", &data.name), EXACT])) { "its latest calls" } ", "
-            a href=(link("calls", &[("tool", &data.name), EXACT, ("outcome", "failed")])) { "those that failed" } "."
+            a href=(link("calls", &[("tool", &data.name), EXACT, ("outcome", "failed")])) { "those that failed" } ", "
+            a href=(link("usage", &[("server", &data.server), ("tool", &data.original)])) { "its usage by day" } "."
         }
         (access(data))
         h2 { "Arguments" }
