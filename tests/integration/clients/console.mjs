@@ -130,7 +130,7 @@ async function hostile() {
   const look = async (name) => {
     const seen = await page.evaluate(() => ({
       size: document.documentElement.outerHTML.length,
-      active: document.querySelectorAll('main :is(script, svg:not(.chart, .bar), img, iframe, object, embed, style, base, meta)').length,
+      active: document.querySelectorAll('main :is(script, svg:not(.chart, .bar, .spark), img, iframe, object, embed, style, base, meta)').length,
       links: [...document.querySelectorAll('[href], [src], [action]')]
         .map((node) => node.getAttribute('href') ?? node.getAttribute('src') ?? node.getAttribute('action'))
         .filter((address) => /^\s*(javascript|vbscript|data):/i.test(address) && address !== 'data:,'),

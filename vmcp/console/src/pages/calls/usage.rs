@@ -1,10 +1,8 @@
 //! Usage over days: calls, failures, searches and saved tokens of each day, and the most called tools.
 
-mod chart;
-
 use maud::{Markup, html};
 
-use self::chart::{Column, chart};
+use crate::chart::{self, Column, chart};
 use crate::frame::{Frame, table};
 use crate::links::{self, link};
 use crate::text;

@@ -1,7 +1,9 @@
-//! Column charts and bars as SVG. Shapes have attributes and classes, because the Content-Security-Policy
-//! refuses inline styles. A table beside each chart has its numbers.
+//! Column charts, bars and sparklines as SVG. Shapes have attributes and classes, because the
+//! Content-Security-Policy refuses inline styles. A table beside each chart has its numbers.
 
 use maud::{Markup, html};
+
+use crate::text;
 
 /// Height of a chart and length of a bar, in units of the drawing.
 const EXTENT: f64 = 100.0;
@@ -14,17 +16,17 @@ const LEAST: f64 = 1.0;
 
 /// One day of a chart.
 #[derive(Debug, Clone)]
-pub(super) struct Column {
+pub(crate) struct Column {
     /// The day.
-    pub(super) day: String,
+    pub(crate) day: String,
     /// Height of the column.
-    pub(super) all: u64,
+    pub(crate) all: u64,
     /// Part of it in the color of failures.
-    pub(super) part: u64,
+    pub(crate) part: u64,
 }
 
 /// Draws columns, the oldest first; `part_name` says what the part in the color of failures means.
-pub(super) fn chart(name: &str, part_name: &str, columns: &[Column]) -> Markup {
+pub(crate) fn chart(name: &str, part_name: &str, columns: &[Column]) -> Markup {
     let Some(highest) = columns.iter().max_by_key(|column| column.all) else { return html! {} };
     let [first, last] =
         [columns.first(), columns.last()].map(|column| column.map_or("", |it| it.day.as_str()));
@@ -50,11 +52,27 @@ pub(super) fn chart(name: &str, part_name: &str, columns: &[Column]) -> Markup {
 }
 
 /// Draws the bar of a row; its numbers stand in the row.
-pub(super) fn bar(all: u64, part: u64, most: u64) -> Markup {
+pub(crate) fn bar(all: u64, part: u64, most: u64) -> Markup {
     html! {
         svg.bar aria-hidden="true" viewBox="0 0 100 10" preserveAspectRatio="none" {
             @for (class, count) in [("all", all), ("part", part)] {
                 rect class=(class) width=(format!("{:.1}", scaled(count, most))) height="10" {}
+            }
+        }
+    }
+}
+
+/// Draws latencies in milliseconds, the oldest first.
+pub(crate) fn sparkline(latencies: &[f64]) -> Markup {
+    let slowest = latencies.iter().copied().fold(0.0, f64::max);
+    let label = format!("latest {} calls, slowest {}", latencies.len(), text::milliseconds(slowest));
+    let size = format!("0 0 {} {EXTENT}", latencies.len() * STEP);
+    html! {
+        svg.spark role="img" aria-label=(label) viewBox=(size) preserveAspectRatio="none" {
+            title { (label) }
+            @for (number, latency) in latencies.iter().enumerate() {
+                @let height = if slowest > 0.0 { (latency / slowest * EXTENT).clamp(LEAST, EXTENT) } else { LEAST };
+                rect.all x=(number * STEP) y=(format!("{:.1}", EXTENT - height)) width=(COLUMN) height=(format!("{height:.1}")) {}
             }
         }
     }
@@ -86,6 +104,18 @@ mod tests {
             assert!(drawn.contains(part), "{part}: {drawn}");
         }
         assert_eq!(chart("Calls", "failed", &[]).into_string(), "");
+    }
+
+    #[test]
+    fn a_sparkline_is_scaled_by_the_slowest_call() {
+        let drawn = sparkline(&[20.0, 0.0, 40.0]).into_string();
+        assert!(
+            drawn.contains("aria-label=\"latest 3 calls, slowest 40 ms\" viewBox=\"0 0 30 100\""),
+            "{drawn}"
+        );
+        assert!(drawn.contains("x=\"0\" y=\"50.0\" width=\"8\" height=\"50.0\""), "{drawn}");
+        assert!(drawn.contains("x=\"10\" y=\"99.0\" width=\"8\" height=\"1.0\""), "{drawn}");
+        assert!(sparkline(&[0.0]).into_string().contains("height=\"1.0\""));
     }
 
     #[test]
