@@ -62,6 +62,19 @@ pub(crate) fn bar(all: u64, part: u64, most: u64) -> Markup {
     }
 }
 
+/// Draws a time from `begin` on within a `whole`, all in milliseconds.
+pub(crate) fn span(begin: f64, took: f64, whole: f64) -> Markup {
+    let part = |time: f64| if whole > 0.0 { (time / whole * EXTENT).clamp(0.0, EXTENT) } else { 0.0 };
+    // A short span at the end stays in sight.
+    let start = part(begin).min(EXTENT - LEAST);
+    let width = part(took).clamp(LEAST, EXTENT - start);
+    html! {
+        svg.bar aria-hidden="true" viewBox="0 0 100 10" preserveAspectRatio="none" {
+            rect.all x=(format!("{start:.1}")) width=(format!("{width:.1}")) height="10" {}
+        }
+    }
+}
+
 /// Draws latencies in milliseconds, the oldest first.
 pub(crate) fn sparkline(latencies: &[f64]) -> Markup {
     let slowest = latencies.iter().copied().fold(0.0, f64::max);
@@ -104,6 +117,14 @@ mod tests {
             assert!(drawn.contains(part), "{part}: {drawn}");
         }
         assert_eq!(chart("Calls", "failed", &[]).into_string(), "");
+    }
+
+    #[test]
+    fn a_span_has_its_place_and_stays_in_sight() {
+        let drawn = |begin, took, whole| span(begin, took, whole).into_string();
+        assert!(drawn(5.0, 10.0, 20.0).contains("x=\"25.0\" width=\"50.0\""));
+        assert!(drawn(20.0, 0.0, 20.0).contains("x=\"99.0\" width=\"1.0\""));
+        assert!(drawn(0.0, 0.0, 0.0).contains("x=\"0.0\" width=\"1.0\""));
     }
 
     #[test]

@@ -89,6 +89,30 @@ async fn every_page_shows_what_the_running_server_knows() {
 }
 
 #[tokio::test]
+async fn a_call_leads_to_the_calls_of_its_trace_and_to_the_tracing_system() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let echo = Fixture::http("echo", "echo").start().await;
+    let template = json!({"telemetry": {"traceUrl": "https://jaeger.example/trace/{traceId}?x=a&y=b"}});
+    let vmcp = Vmcp::new().backend(&echo).config(template).start().await;
+    let client = vmcp.with_tool("echo_sleep").await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-b7ad6b7169203331-01")});
+    for (tool, arguments) in [("echo_sleep", json!({"ms": 50})), ("echo_echo", json!({"message": "x"}))] {
+        let call = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        client.request("tools/call", call).await.result();
+    }
+    client.call_tool("echo_echo", json!({"message": "of no trace"})).await;
+    let calls = page(&vmcp, "calls?tool=echo_sleep").await;
+    let (_, row) = calls.split_once("href=\"/console/call?number=").expect("the call is listed");
+    let number = row.split('"').next().expect("a number");
+    let call = page(&vmcp, &format!("call?number={number}")).await;
+    let link = format!("href=\"https://jaeger.example/trace/{TRACE}?x=a&amp;y=b\"");
+    assert!(call.contains(&link), "{call}");
+    let (_, waterfall) = call.split_once("Calls of this trace").expect("a waterfall");
+    assert!(waterfall.contains("<strong><bdi>echo_sleep</bdi></strong>"), "{waterfall}");
+    assert_eq!(waterfall.matches("<bdi>echo_echo</bdi></a></th>").count(), 1, "{waterfall}");
+}
+
+#[tokio::test]
 async fn a_changed_tool_is_read_and_approved_in_the_console() {
     let jira = Fixture::http("jira", "jira").start().await;
     let quarantine = json!({"aggregation": {"onToolChange": "Quarantine"}});
