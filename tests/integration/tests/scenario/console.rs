@@ -64,6 +64,12 @@ async fn every_page_shows_what_the_running_server_knows() {
     for part in ["jira_create_note", "<strong>required</strong>", "As its server wrote it"] {
         assert!(tool.contains(part), "{part}: {tool}");
     }
+    let forgotten =
+        order(&vmcp, "tool?server=jira&tool=create_note", "forget?server=jira&tool=create_note", &[]).await;
+    assert!(forgotten.contains("The figures of the tool are forgotten."), "{forgotten}");
+    assert!(forgotten.contains("No call of it was counted yet."), "{forgotten}");
+    let usage = page(&vmcp, "usage?server=jira").await;
+    assert!(usage.contains("<strong>0</strong>calls"), "the sums of days go too: {usage}");
     assert!(page(&vmcp, "server?server=jira").await.contains("Calls itself"));
 
     let found = page(&vmcp, "search?q=who+is+watching+an+issue&wanted=jira_create_note").await;
@@ -101,7 +107,13 @@ async fn a_call_leads_to_the_calls_of_its_trace_and_to_the_tracing_system() {
         client.request("tools/call", call).await.result();
     }
     client.call_tool("echo_echo", json!({"message": "of no trace"})).await;
-    let calls = page(&vmcp, "calls?tool=echo_sleep").await;
+    let calls = eventually("three calls", async || {
+        let calls = page(&vmcp, "calls").await;
+        (calls.matches("/console/call?number=").count() == 3).then_some(calls)
+    })
+    .await;
+    // The newest call is the first one.
+    let calls = calls.rsplit_once("<tr>").expect("rows").1;
     let (_, row) = calls.split_once("href=\"/console/call?number=").expect("the call is listed");
     let number = row.split('"').next().expect("a number");
     let call = page(&vmcp, &format!("call?number={number}")).await;

@@ -44,9 +44,13 @@ pub fn server(frame: &Frame, data: &ServerPage) -> String {
         (trouble(status, remedy.as_deref()))
         div.actions {
             (frame.form(&link("refresh", &query), &html! { button { "List its tools again" } }))
-            (frame.form(&link("restart", &query), &html! { button.quiet { "Connect again" } }))
+            (frame.careful_form(
+                &link("restart", &query),
+                "Connect again",
+                "This ends the connection, and the program behind it: calls under way fail.",
+                "End it, and connect again",
+            ))
         }
-        p.hint { "“Connect again” ends the connection, and the program behind it: calls under way fail." }
         p {
             a href=(link("calls", &query)) { "Its latest calls" } ", "
             a href=(link("calls", &[("server", &status.name), ("outcome", "failed")])) { "those that failed" } ", "

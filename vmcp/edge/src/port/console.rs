@@ -65,6 +65,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/refresh", post(actions::refresh))
         .route("/console/restart", post(actions::restart))
         .route("/console/approve", post(actions::approve))
+        .route("/console/forget", post(actions::forget))
         .route("/console/try", post(trying::call))
         .route_layer(from_fn_with_state(door.clone(), form_check::check))
         .route_layer(from_fn(access::only_operators))

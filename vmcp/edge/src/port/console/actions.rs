@@ -4,6 +4,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use vmcp_console::links::link;
+use vmcp_engine::telemetry::tool_metrics::Filter;
 
 use super::access::ConsoleDoor;
 use super::catalog::{Done, NamedTool, unknown};
@@ -37,6 +38,17 @@ pub(super) async fn approve(State(door): State<ConsoleDoor>, Query(query): Query
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
+}
+
+/// Answers `POST /console/forget`: the figures of a tool, here and at the other replicas.
+pub(super) async fn forget(State(door): State<ConsoleDoor>, Query(query): Query<NamedTool>) -> Response {
+    // Without a name, every tool would be meant.
+    if query.server.is_empty() || query.tool.is_empty() {
+        return unknown("tool", &query.tool).into_response();
+    }
+    let filter = Filter { backend: Some(query.server.clone()), tool: Some(query.tool.clone()) };
+    door.engine().reset_metrics(filter, false).await;
+    back("tool", &[("server", &query.server), ("tool", &query.tool)], Done::Forgotten)
 }
 
 fn back(page: &str, query: &[(&str, &str)], done: Done) -> Response {

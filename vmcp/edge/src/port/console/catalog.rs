@@ -70,6 +70,8 @@ pub(super) enum Done {
     Restarted,
     /// A changed definition is trusted.
     Approved,
+    /// The figures of a tool are forgotten.
+    Forgotten,
 }
 
 impl Done {
@@ -79,6 +81,7 @@ impl Done {
             Done::Refreshed => "refreshed",
             Done::Restarted => "restarted",
             Done::Approved => "approved",
+            Done::Forgotten => "forgotten",
         }
     }
 
@@ -87,6 +90,7 @@ impl Done {
         match self {
             Done::Refreshed => "The server is being listed again.",
             Done::Restarted => "The connection is being made again.",
+            Done::Forgotten => "The figures of the tool are forgotten.",
             Done::Approved => "The definition is approved: clients find and call the tool again.",
         }
     }

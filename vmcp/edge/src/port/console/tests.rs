@@ -142,7 +142,13 @@ async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
 async fn an_order_needs_the_form_token_of_its_own_session() {
     let engine = serving(&format!("{{ adminTokens: [{TOKEN}] }}")).await;
     let router = at(&engine, LOOPBACK);
-    let orders = ["refresh?server=x", "restart?server=x", "approve?server=x&tool=y", "try?server=x&tool=y"];
+    let orders = [
+        "refresh?server=x",
+        "restart?server=x",
+        "approve?server=x&tool=y",
+        "forget?server=x&tool=y",
+        "try?server=x&tool=y",
+    ];
     let token = form_token(&signed_in_page(&router).await);
     let server = "backends: [{ name: x, url: \"http://127.0.0.1:1/mcp\" }]";
     engine.apply(config(&format!("{server}\n{KEYWORDS}"))).await;
