@@ -174,6 +174,25 @@ async fn a_tool_is_tried_from_its_form_and_the_call_shows() {
 }
 
 #[tokio::test]
+async fn every_kind_of_content_is_shown_where_a_tool_is_tried() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    vmcp.with_tool("echo_rich").await;
+    let tried = "try?server=echo&tool=rich";
+    let answer = order(&vmcp, tried, tried, &[]).await;
+    for part in [
+        "src=\"data:image/png;base64,iVBORw0KGgo=\"",
+        "src=\"data:audio/wav;base64,UklGRg==\"",
+        "<bdi>fixture://elsewhere/file</bdi>",
+        "embedded",
+        "<bdi>vendor_block</bdi>",
+        "As JSON",
+    ] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_person_signs_in_with_a_token_and_out_again() {
     let jira = Fixture::http("jira", "jira").start().await;
     let server = json!({"server": {"adminTokens": [TOKEN], "console": "tokens"}});
