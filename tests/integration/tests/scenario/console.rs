@@ -174,6 +174,31 @@ async fn a_tool_is_tried_from_its_form_and_the_call_shows() {
 }
 
 #[tokio::test]
+async fn a_server_is_switched_off_and_on_in_the_console() {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let vmcp = Vmcp::new().start().await;
+    // As people write it: an order edits the entry, and leaves the comment.
+    let optimizer = json!({"storage": {"dir": vmcp.storage()}, "embeddings": {"provider": "none"}});
+    let url = jira.url();
+    vmcp.write_config(&format!("optimizer: {optimizer}\nbackends:\n- name: jira  # kept\n  url: {url}\n"));
+    vmcp.with_tool("jira_create_note").await;
+    let off = order(&vmcp, "server?server=jira", "disable?server=jira", &[]).await;
+    assert!(off.contains("The server is switched off."), "{off}");
+    assert!(off.contains("action=\"/console/enable?server=jira\""), "{off}");
+    eventually("its tools to be gone", async || {
+        (!page(&vmcp, "tools").await.contains("create_note")).then_some(())
+    })
+    .await;
+    let file = std::fs::read_to_string(vmcp.config_file()).expect("the file");
+    assert!(file.contains("# kept") && file.contains("enabled: false"), "{file}");
+    let on = order(&vmcp, "server?server=jira", "enable?server=jira", &[]).await;
+    assert!(on.contains("The server is switched on"), "{on}");
+    vmcp.with_tool("jira_create_note").await;
+    let unknown = order(&vmcp, "server?server=jira", "disable?server=gone", &[]).await;
+    assert!(unknown.contains("no server is called `gone`"), "{unknown}");
+}
+
+#[tokio::test]
 async fn every_kind_of_content_is_shown_where_a_tool_is_tried() {
     let echo = Fixture::http("echo", "echo").start().await;
     let vmcp = Vmcp::new().backend(&echo).start().await;

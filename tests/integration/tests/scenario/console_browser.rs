@@ -282,7 +282,7 @@ async fn a_person_signs_in_at_a_provider_by_role() {
     let mut vmcp = Vmcp::new().backend(&jira).start().await;
     let mut sign_in = registered(&provider, &vmcp).await;
     for (roles, heading, status, orders) in [
-        (json!({"operators": ["carol"], "viewers": []}), "Overview", 200, 2),
+        (json!({"operators": ["carol"], "viewers": []}), "Overview", 200, 3),
         (json!({"operators": ["dave"], "viewers": ["carol"]}), "Overview", 200, 0),
         (json!({"operators": ["dave"], "viewers": ["erin"]}), "Sign in to the console", 401, 0),
     ] {

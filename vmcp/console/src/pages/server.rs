@@ -27,6 +27,8 @@ pub struct ServerPage {
     pub total: usize,
     /// Its resources, templates and prompts.
     pub offers: Offers,
+    /// True if it is switched on; `None` if this process does not change its servers.
+    pub is_switched_on: Option<bool>,
     /// Its tools whose definition changed, the newest first: own name, state and time of the change; at most
     /// [`MAX_CHANGES`].
     pub changes: Vec<(String, String, String)>,
@@ -37,7 +39,8 @@ pub const MAX_CHANGES: usize = 50;
 
 /// Returns the page.
 pub fn server(frame: &Frame, data: &ServerPage) -> String {
-    let ServerPage { status, remedy, instructions, tools: rows, total, offers, changes } = data;
+    let ServerPage { status, remedy, instructions, tools: rows, total, offers, changes, is_switched_on } =
+        data;
     let query = [("server", status.name.as_str())];
     let content = html! {
         p.lead { (state(status)) }
@@ -50,6 +53,17 @@ pub fn server(frame: &Frame, data: &ServerPage) -> String {
                 "This ends the connection, and the program behind it: calls under way fail.",
                 "End it, and connect again",
             ))
+            @if *is_switched_on == Some(true) {
+                (frame.careful_form(
+                    &link("disable", &query),
+                    "Switch off",
+                    "Clients lose its tools at once. The configuration keeps the server, switched off.",
+                    "Switch it off",
+                ))
+            }
+            @if *is_switched_on == Some(false) {
+                (frame.form(&link("enable", &query), &html! { button { "Switch on" } }))
+            }
         }
         p {
             a href=(link("calls", &query)) { "Its latest calls" } ", "
@@ -140,6 +154,20 @@ mod tests {
         assert_eq!(page.matches("name=\"form_token\" value=\"t0ken\"").count(), 2, "{page}");
         assert!(page.contains("action=\"/console/restart?server=jira\""), "{page}");
         assert!(page.contains("href=\"/console/calls?server=jira&amp;outcome=failed\""), "{page}");
+    }
+
+    #[test]
+    fn a_server_is_switched_where_the_process_may_change_it() {
+        let page = |is_switched_on| {
+            let status = BackendStatus { name: "x&y".to_owned(), ..BackendStatus::default() };
+            server(&Frame::default(), &ServerPage { status, is_switched_on, ..ServerPage::default() })
+        };
+        let orders = |page: &str| {
+            ["disable", "enable"].map(|order| page.contains(&format!("/console/{order}?server=x%26y\"")))
+        };
+        assert_eq!(orders(&page(None)), [false, false]);
+        assert_eq!(orders(&page(Some(true))), [true, false]);
+        assert_eq!(orders(&page(Some(false))), [false, true]);
     }
 
     #[test]

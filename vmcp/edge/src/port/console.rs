@@ -66,6 +66,8 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/restart", post(actions::restart))
         .route("/console/approve", post(actions::approve))
         .route("/console/forget", post(actions::forget))
+        .route("/console/enable", post(actions::enable))
+        .route("/console/disable", post(actions::disable))
         .route("/console/try", post(trying::call))
         .route_layer(from_fn_with_state(door.clone(), form_check::check))
         .route_layer(from_fn(access::only_operators))

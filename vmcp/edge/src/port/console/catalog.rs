@@ -72,6 +72,10 @@ pub(super) enum Done {
     Approved,
     /// The figures of a tool are forgotten.
     Forgotten,
+    /// A server is switched on.
+    Enabled,
+    /// A server is switched off.
+    Disabled,
 }
 
 impl Done {
@@ -82,6 +86,8 @@ impl Done {
             Done::Restarted => "restarted",
             Done::Approved => "approved",
             Done::Forgotten => "forgotten",
+            Done::Enabled => "enabled",
+            Done::Disabled => "disabled",
         }
     }
 
@@ -91,6 +97,8 @@ impl Done {
             Done::Refreshed => "The server is being listed again.",
             Done::Restarted => "The connection is being made again.",
             Done::Forgotten => "The figures of the tool are forgotten.",
+            Done::Enabled => "The server is switched on, and is being connected.",
+            Done::Disabled => "The server is switched off.",
             Done::Approved => "The definition is approved: clients find and call the tool again.",
         }
     }
@@ -169,12 +177,14 @@ pub(super) async fn server(
         Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     };
     let of_server = || snapshot.unfiltered().tools_of(&query.server);
+    let configured = snapshot.config.backends.iter().find(|backend| *backend.name == *query.server);
     let data = ServerPage {
         remedy: remedy(&door, &status),
         instructions: snapshot.instructions_of(&query.server).map(str::to_owned),
         tools: of_server().take(PAGE_SIZE).map(|tool| row(&snapshot, tool)).collect(),
         total: of_server().count(),
         offers: offers_of(&snapshot, &query.server),
+        is_switched_on: configured.filter(|_| door.engine().registrar().is_some()).map(|it| it.enabled),
         changes: changes.map(|change| (change.tool, change.state, change.at)).take(MAX_CHANGES).collect(),
         status,
     };

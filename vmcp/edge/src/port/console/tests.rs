@@ -147,6 +147,8 @@ async fn an_order_needs_the_form_token_of_its_own_session() {
         "restart?server=x",
         "approve?server=x&tool=y",
         "forget?server=x&tool=y",
+        "enable?server=x",
+        "disable?server=x",
         "try?server=x&tool=y",
     ];
     let token = form_token(&signed_in_page(&router).await);
