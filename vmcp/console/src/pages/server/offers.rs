@@ -1,4 +1,4 @@
-//! What a server offers beside tools: resources, templates of resources, and prompts.
+//! Offers of a server beside its tools: resources, templates of resources, and prompts.
 
 use maud::{Markup, html};
 
