@@ -10,10 +10,8 @@ const MAX_STEPS: usize = 8;
 pub(super) fn effective<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
     let mut schema = property;
     for _ in 0..MAX_STEPS {
-        match reference(root, schema).or_else(|| only_alternative(schema)) {
-            Some(inner) => schema = inner,
-            None => break,
-        }
+        let Some(inner) = reference(root, schema).or_else(|| only_alternative(schema)) else { break };
+        schema = inner;
     }
     schema
 }

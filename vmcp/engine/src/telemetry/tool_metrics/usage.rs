@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use vmcp_store::{DayCalls, SearchDay, StateStore, StoreError, ToolCalls};
 
-use super::history::{DAY, HistoryQuery, every_day};
-use super::report::time;
+use super::history::{DAY, HistoryQuery, date, every_day};
 use crate::random::now_ms;
 
 /// Calls and searches over days.
@@ -82,8 +81,7 @@ fn days(now: i64, since: i64, calls: Vec<DayCalls>, searches: Vec<SearchDay>) ->
             let calls = calls.remove(&begin);
             let searches = searches.remove(&begin).unwrap_or_default();
             UsageDay {
-                // RFC 3339 begins with the date.
-                day: time(begin).chars().take(10).collect(),
+                day: date(begin),
                 calls: calls.as_ref().map_or(0, |day| day.calls),
                 failures: calls.as_ref().map_or(0, |day| day.failures),
                 avg_latency_ms: calls.map(|day| day.avg_latency_ms),
@@ -123,7 +121,7 @@ mod tests {
         let counts: Vec<_> = usage.days.iter().map(|it| (it.calls, it.failures, it.searches)).collect();
         assert_eq!(counts, [(1, 1, 0), (0, 0, 2), (1, 1, 0)], "newest first; the limit is one of tools");
         assert_eq!((usage.days[1].tokens_saved, usage.days[1].avg_latency_ms), (70, None));
-        assert_eq!(time(today), format!("{}T00:00:00Z", usage.days[0].day));
+        assert_eq!(usage.days[0].day, date(today));
         assert_eq!((&*usage.tools[0].tool, usage.tools[0].calls), ("t", 2));
         let of_other = HistoryQuery { server: Some("other".to_owned()), ..of(3, 1) }.usage(&store).unwrap();
         assert_eq!((of_other.days[0].calls, of_other.tools.len()), (0, 0));
