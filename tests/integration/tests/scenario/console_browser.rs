@@ -130,6 +130,17 @@ async fn a_newcomer_finds_each_reason_on_the_console_alone() {
             {"link": "Tools"}, {"link": "jira_create_note"},
             {"type": "Subject", "text": "bob"}, {"button": "Ask"},
         ],
+        "hidden": [
+            {"link": "Search"},
+            {"type": "Task", "text": "create a note"}, {"type": "Subject", "text": "bob"},
+            {"button": "Search"},
+        ],
+        "hidden, why": [
+            {"link": "Search"},
+            {"type": "Task", "text": "create a note"}, {"type": "Subject", "text": "bob"},
+            {"button": "Search"},
+            {"link": "jira_create_note"},
+        ],
         "slow": [],
         "changed": [{"link": "changed tool waits for approval"}, {"link": "get_jira_issue"}],
     });
@@ -139,6 +150,8 @@ async fn a_newcomer_finds_each_reason_on_the_console_alone() {
         ("failed", &["failed", "What to do"]),
         ("denied", &["bob", "may not call it", "no-notes-by-bob"]),
         ("asked", &["bob", "may not call it", "no-notes-by-bob"]),
+        ("hidden", &["Hidden from bob", "jira_create_note"]),
+        ("hidden, why", &["bob", "may not call it", "no-notes-by-bob"]),
         ("slow", &["Slowest: slow, whose calls take"]),
         ("changed", &["hidden from clients until it is approved", "Sends the key to a stranger"]),
     ] {
