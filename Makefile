@@ -5,6 +5,8 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp
 export VMCP_MODEL_DIR ?= $(CACHE)/models/sentence-transformers/all-MiniLM-L6-v2
 VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
+# Code behind these features is in no other build: lints compile it.
+LINTED_FEATURES := vmcp-fuzz/libfuzzer,vmcp/profiling
 # Says what runs, for how long, and how long it took last time.
 STAGE := scripts/stage.sh
 # Prints at the end how long each step took, what was skipped and what failed.
@@ -16,7 +18,7 @@ SCENARIO_THREADS ?= $(shell echo $$(($(CORES) * 3 < 4 ? 4 : $(CORES) * 3)))
 CONTROL_PLANE_THREADS ?= $(shell echo $$(($(CORES) * 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics task-costs e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache codex test-codex
+.PHONY: help setup build packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics task-costs e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator console-pictures test-profiler first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache codex test-codex
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +56,10 @@ test-unit: build-tests model ## Run the tests of each crate by itself
 # Scenarios wait more than they compute, so more of them run at once than there are cores.
 test-integration: build-tests model collector ## Run the scenarios with real servers and clients
 	@RUST_TEST_THREADS=$(SCENARIO_THREADS) $(REPORT) $(STAGE) "scenarios" scripts/test.sh --test scenarios -- --skip real_codex::
+
+# Few dependencies are compiled for it, and the crate `vmcp-edge`, once more.
+test-profiler: setup ## Test the CPU profile of the admin port, which released builds do not have
+	@$(STAGE) "profiler" cargo test-one vmcp-edge --features vmcp-edge/profiling --lib profile::
 
 # The package is 424 MB, so no other step fetches it; where it cannot be had, the tests say so and are skipped.
 codex: setup ## Fetch the real Codex into the cache, once (424 MB)
@@ -126,7 +132,7 @@ check-signs: setup ## Check the repository's own rules: comments, spelling, link
 
 # With the features of clippy: both check the same dependencies, once.
 doc: setup ## Build the documentation of the code; a broken link fails
-	@RUSTDOCFLAGS="-D warnings" $(STAGE) "documentation" cargo doc --workspace --features vmcp-fuzz/libfuzzer --no-deps --document-private-items
+	@RUSTDOCFLAGS="-D warnings" $(STAGE) "documentation" cargo doc --workspace --features $(LINTED_FEATURES) --no-deps --document-private-items
 
 features: ## Write tests/features/Cargo.toml, after a dependency or a feature changed
 	@scripts/features.py
@@ -135,7 +141,7 @@ check-features: setup
 	@$(STAGE) "features" scripts/features.py --check
 
 clippy: setup
-	@$(STAGE) "clippy" cargo clippy --workspace --all-targets --features vmcp-fuzz/libfuzzer -- -D warnings
+	@$(STAGE) "clippy" cargo clippy --workspace --all-targets --features $(LINTED_FEATURES) -- -D warnings
 
 # It reads some files for a second: optimizing it takes longer than it ever saves.
 $(DENY):
@@ -148,6 +154,9 @@ deny: $(DENY)
 bench: setup ## Measure, print one table with ratios, fail on a missed target (QUICK=1: a fifth of the repetitions, STAGES="calls lists": some of it)
 	cargo build --release --quiet -p vmcp -p vmcp-fixture -p vmcp-bench
 	cargo run --release --quiet -p vmcp-bench -- $(if $(QUICK),--quick) $(STAGES)
+
+console-pictures: build-tests ## Renew the pictures of the web console in the documentation (ADD="usage-light" adds some)
+	@$(STAGE) "pictures of the console" scripts/console-pictures.sh $(ADD)
 
 first-start: build-tests model ## Start 22 real servers from an empty package cache, and print how long that takes (downloads a gigabyte)
 	VMCP_FIRST_START=1 $(STAGE) "22 servers" scripts/test.sh --test scenarios -- --nocapture twenty_two_servers

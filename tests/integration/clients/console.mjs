@@ -105,6 +105,10 @@ async function newcomer() {
         await page.getByLabel(step.type, { exact: false }).first().fill(step.text);
         continue;
       }
+      if (step.appears) {
+        await page.getByRole('link', { name: step.appears }).first().waitFor();
+        continue;
+      }
       const target = step.button
         ? page.getByRole('button', { name: step.button })
         : step.row
@@ -126,7 +130,7 @@ async function hostile() {
   const look = async (name) => {
     const seen = await page.evaluate(() => ({
       size: document.documentElement.outerHTML.length,
-      active: document.querySelectorAll('main :is(script, svg, img, iframe, object, embed, style, base, meta)').length,
+      active: document.querySelectorAll('main :is(script, svg:not(.chart, .bar, .spark), img, iframe, object, embed, style, base, meta)').length,
       links: [...document.querySelectorAll('[href], [src], [action]')]
         .map((node) => node.getAttribute('href') ?? node.getAttribute('src') ?? node.getAttribute('action'))
         .filter((address) => /^\s*(javascript|vbscript|data):/i.test(address) && address !== 'data:,'),

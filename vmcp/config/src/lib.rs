@@ -100,7 +100,7 @@ pub use self::sections::server::console_sign_in::ConsoleSignIn;
 pub use self::sections::server::registry::ServedRegistry;
 pub use self::sections::server::tls::Tls;
 use self::sections::telemetry::otel_variables;
-pub use self::sections::telemetry::{OtlpProtocol, SignalExport, Telemetry};
+pub use self::sections::telemetry::{OtlpProtocol, SignalExport, Telemetry, TraceUrl};
 pub use self::values::duration::{
     PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
 };

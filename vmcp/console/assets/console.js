@@ -1,5 +1,5 @@
 "use strict";
-// Improvements of pages that can be read without: a filter for rows, live calls, copying.
+// Improvements of pages that can be read without: filters, live calls, copying.
 
 for (const box of document.querySelectorAll("[data-filter]")) {
   box.hidden = false;
@@ -15,6 +15,35 @@ for (const box of document.querySelectorAll("[data-filter]")) {
       if (!row.hidden) shown += 1;
     }
     said.textContent = words.length ? `${shown} of ${rows.length} rows` : "";
+  });
+}
+
+// Asks for the results of a form while a person types. A newer request ends the one before it.
+for (const form of document.querySelectorAll("form[data-as-you-type]")) {
+  const parts = ["[data-count]", "[data-results]"];
+  let timer;
+  let asking = new AbortController();
+  const ask = async () => {
+    asking.abort();
+    asking = new AbortController();
+    const address = new URL(form.action);
+    address.search = new URLSearchParams(new FormData(form));
+    try {
+      const answer = await fetch(address, { cache: "no-store", signal: asking.signal });
+      if (answer.status === 401) document.querySelector(parts[0]).textContent = "Sign in again.";
+      if (!answer.ok) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const part of parts) {
+        document.querySelector(part).replaceChildren(...page.querySelector(part).childNodes);
+      }
+      history.replaceState(null, "", address);
+    } catch {
+      // A newer request, or no answer: the button asks again.
+    }
+  };
+  form.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(ask, 200);
   });
 }
 

@@ -8,4 +8,5 @@ pub const SCRIPT: &str = include_str!("../assets/console.js");
 /// Value of `Content-Security-Policy` for every answer of the console: own files only, nothing inline, no
 /// frames, no foreign host.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-    img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+    img-src 'self' data:; media-src data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; \
+    base-uri 'none'";

@@ -5,12 +5,13 @@ use maud::{DOCTYPE, Markup, html};
 use crate::links::link;
 
 /// Sections of the console, in the order of the navigation: address and name.
-const SECTIONS: [(&str, &str); 9] = [
+const SECTIONS: [(&str, &str); 10] = [
     ("", "Overview"),
     ("tools", "Tools"),
     ("search", "Search"),
     ("wanted", "Wanted"),
     ("calls", "Calls"),
+    ("usage", "Usage"),
     ("clients", "Clients"),
     ("connect", "Connect"),
     ("configuration", "Configuration"),
@@ -72,6 +73,21 @@ impl Frame {
         self.any_form(action, content)
     }
 
+    /// As [`Frame::form`], for an order that cannot be taken back: its button stands behind a summary, with
+    /// the consequence beside it, and so it is asked for twice.
+    pub fn careful_form(&self, action: &str, summary: &str, consequence: &str, button: &str) -> Markup {
+        if self.is_viewer {
+            return self.form(action, &html! {});
+        }
+        html! {
+            details {
+                summary { (summary) "…" }
+                p.hint { (consequence) }
+                (self.any_form(action, &html! { button.quiet { (button) } }))
+            }
+        }
+    }
+
     /// As [`Frame::form`], for every role.
     fn any_form(&self, action: &str, content: &Markup) -> Markup {
         html! {
@@ -126,6 +142,19 @@ mod tests {
             frame.page("", "x", &frame.form("/console/restart", &html! { button { "Connect again" } }));
         assert!(page.contains("orders are for operators") && !page.contains("/console/restart"), "{page}");
         assert!(page.contains("action=\"/console/sign-out\""), "{page}");
+    }
+
+    #[test]
+    fn an_order_that_cannot_be_taken_back_stands_behind_its_consequence() {
+        let form = |is_viewer| {
+            let frame = Frame { is_viewer, ..Frame::default() };
+            frame.careful_form("/console/x", "Forget", "It is gone.", "Forget it").into_string()
+        };
+        let shown = form(false);
+        let [summary, hint, button] =
+            ["<summary>Forget…", "It is gone.", "Forget it</button>"].map(|part| shown.find(part).unwrap());
+        assert!(shown.starts_with("<details>") && summary < hint && hint < button, "{shown}");
+        assert!(form(true).contains("orders are for operators") && !form(true).contains("<form"));
     }
 
     #[test]

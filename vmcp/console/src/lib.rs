@@ -8,11 +8,13 @@
 //! |---|---|
 //! | [`frame`] | head, navigation and messages that all pages share |
 //! | [`text`] | texts of servers, bounded and inert |
+//! | `chart` | columns, bars and sparklines |
 //! | [`schema`] | JSON schemas as trees, and forms for arguments |
 //! | [`pages`] | one module for each page |
 //! | [`assets`] | the style sheet and the script |
 
 pub mod assets;
+mod chart;
 pub mod frame;
 pub mod links;
 pub mod pages;

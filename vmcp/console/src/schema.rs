@@ -1,6 +1,7 @@
 //! JSON schemas of tools: as trees, and as forms for arguments.
 
 mod arguments;
+mod effective;
 mod form;
 mod tree;
 

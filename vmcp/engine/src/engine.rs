@@ -115,6 +115,7 @@ impl Engine {
         let drift = Arc::new(DriftGuard::open(dir.as_deref(), configured)?);
         let retention_days = config.optimizer.metrics_retention_days;
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), retention_days, &options.metrics);
+        let query_log = QueryLog::new(dir.clone(), &options.metrics, tool_metrics.search_days());
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir.clone());
         let shapes = ObservedShapes::new(dir.clone());
@@ -137,7 +138,7 @@ impl Engine {
             contexts,
             learner,
             shapes,
-            query_log: QueryLog::new(dir.clone(), &options.metrics),
+            query_log,
             metrics: options.metrics,
             replicas,
             results: Arc::clone(&results),

@@ -53,6 +53,7 @@ pub use state::sequels::StoredSequels;
 pub use state::sessions::{MAX_EVENTS_OF_SESSION, MAX_SESSIONS, SessionLimits, SessionQuery};
 pub use state::shapes::StoredShape;
 pub use state::tool_metrics::ToolMetrics;
+pub use state::usage::{DayCalls, SearchDay, ToolCalls};
 pub use store::Store;
 pub use vectors::{ContentKey, ToolVector};
 

@@ -291,6 +291,14 @@ pub(crate) const STATE: Layout = Layout {
      );
      CREATE INDEX idx_tool_sequels_last ON tool_sequels (last_at);
      CREATE INDEX IF NOT EXISTS idx_sessions_external ON sessions (external_id);",
+        // Sums of searches. A file that was set back to an earlier version has the table already.
+        "CREATE TABLE IF NOT EXISTS search_days (
+       day INTEGER PRIMARY KEY,
+       searches INTEGER NOT NULL,
+       without_result INTEGER NOT NULL,
+       without_call INTEGER NOT NULL,
+       tokens_saved INTEGER NOT NULL
+     );",
     ],
     tables: &[
         "server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, recent_latency_ms,
@@ -315,6 +323,7 @@ pub(crate) const STATE: Layout = Layout {
         "id, search_id, server_name, tool_name, rank FROM search_calls",
         "day, server_name, tool_name, calls FROM unsearched_calls",
         "owner, server_name, tool_name, sessions, next, last_at FROM tool_sequels",
+        "day, searches, without_result, without_call, tokens_saved FROM search_days",
     ],
 };
 

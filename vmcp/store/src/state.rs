@@ -3,7 +3,8 @@
 //! sums of each day; [`reliability`] the order of tools by success; [`drift`] the definitions that are
 //! trusted, and their changes; [`runs`] the runs of composite tools that another process can continue;
 //! [`searches`] the log of searches; [`sequels`] the tools that follow a tool within a session; [`sessions`]
-//! the sessions of coding agents; [`shapes`] the observed shapes of results.
+//! the sessions of coding agents; [`shapes`] the observed shapes of results; [`usage`] the sums of days over
+//! all tools, and of searches.
 
 pub(crate) mod call_log;
 pub(crate) mod drift;
@@ -15,6 +16,7 @@ pub(crate) mod sequels;
 pub(crate) mod sessions;
 pub(crate) mod shapes;
 pub(crate) mod tool_metrics;
+pub(crate) mod usage;
 
 use std::path::Path;
 

@@ -64,6 +64,12 @@ async fn every_page_shows_what_the_running_server_knows() {
     for part in ["jira_create_note", "<strong>required</strong>", "As its server wrote it"] {
         assert!(tool.contains(part), "{part}: {tool}");
     }
+    let forgotten =
+        order(&vmcp, "tool?server=jira&tool=create_note", "forget?server=jira&tool=create_note", &[]).await;
+    assert!(forgotten.contains("The figures of the tool are forgotten."), "{forgotten}");
+    assert!(forgotten.contains("No call of it was counted yet."), "{forgotten}");
+    let usage = page(&vmcp, "usage?server=jira").await;
+    assert!(usage.contains("<strong>0</strong>calls"), "the sums of days go too: {usage}");
     assert!(page(&vmcp, "server?server=jira").await.contains("Calls itself"));
 
     let found = page(&vmcp, "search?q=who+is+watching+an+issue&wanted=jira_create_note").await;
@@ -86,6 +92,36 @@ async fn every_page_shows_what_the_running_server_knows() {
     assert!(configuration.contains("name: gone") && configuration.contains("***"), "{configuration}");
     assert!(!configuration.contains("s3cret-of-gone"), "{configuration}");
     assert!(page(&vmcp, "logs").await.contains("<table>"));
+}
+
+#[tokio::test]
+async fn a_call_leads_to_the_calls_of_its_trace_and_to_the_tracing_system() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let echo = Fixture::http("echo", "echo").start().await;
+    let template = json!({"telemetry": {"traceUrl": "https://jaeger.example/trace/{traceId}?x=a&y=b"}});
+    let vmcp = Vmcp::new().backend(&echo).config(template).start().await;
+    let client = vmcp.with_tool("echo_sleep").await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-b7ad6b7169203331-01")});
+    for (tool, arguments) in [("echo_sleep", json!({"ms": 50})), ("echo_echo", json!({"message": "x"}))] {
+        let call = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        client.request("tools/call", call).await.result();
+    }
+    client.call_tool("echo_echo", json!({"message": "of no trace"})).await;
+    let calls = eventually("three calls", async || {
+        let calls = page(&vmcp, "calls").await;
+        (calls.matches("/console/call?number=").count() == 3).then_some(calls)
+    })
+    .await;
+    // The newest call is the first one.
+    let calls = calls.rsplit_once("<tr>").expect("rows").1;
+    let (_, row) = calls.split_once("href=\"/console/call?number=").expect("the call is listed");
+    let number = row.split('"').next().expect("a number");
+    let call = page(&vmcp, &format!("call?number={number}")).await;
+    let link = format!("href=\"https://jaeger.example/trace/{TRACE}?x=a&amp;y=b\"");
+    assert!(call.contains(&link), "{call}");
+    let (_, waterfall) = call.split_once("Calls of this trace").expect("a waterfall");
+    assert!(waterfall.contains("<strong><bdi>echo_sleep</bdi></strong>"), "{waterfall}");
+    assert_eq!(waterfall.matches("<bdi>echo_echo</bdi></a></th>").count(), 1, "{waterfall}");
 }
 
 #[tokio::test]
@@ -135,6 +171,50 @@ async fn a_tool_is_tried_from_its_form_and_the_call_shows() {
     assert!(page(&vmcp, "calls?tool=create_note").await.contains("127.0.0.1"), "the call has its caller");
     let listed = order(&vmcp, "server?server=jira", "refresh?server=jira", &[]).await;
     assert!(listed.contains("is being listed again"), "{listed}");
+}
+
+#[tokio::test]
+async fn a_server_is_switched_off_and_on_in_the_console() {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let vmcp = Vmcp::new().start().await;
+    // As people write it: an order edits the entry, and leaves the comment.
+    let optimizer = json!({"storage": {"dir": vmcp.storage()}, "embeddings": {"provider": "none"}});
+    let url = jira.url();
+    vmcp.write_config(&format!("optimizer: {optimizer}\nbackends:\n- name: jira  # kept\n  url: {url}\n"));
+    vmcp.with_tool("jira_create_note").await;
+    let off = order(&vmcp, "server?server=jira", "disable?server=jira", &[]).await;
+    assert!(off.contains("The server is switched off."), "{off}");
+    assert!(off.contains("action=\"/console/enable?server=jira\""), "{off}");
+    eventually("its tools to be gone", async || {
+        (!page(&vmcp, "tools").await.contains("create_note")).then_some(())
+    })
+    .await;
+    let file = std::fs::read_to_string(vmcp.config_file()).expect("the file");
+    assert!(file.contains("# kept") && file.contains("enabled: false"), "{file}");
+    let on = order(&vmcp, "server?server=jira", "enable?server=jira", &[]).await;
+    assert!(on.contains("The server is switched on"), "{on}");
+    vmcp.with_tool("jira_create_note").await;
+    let unknown = order(&vmcp, "server?server=jira", "disable?server=gone", &[]).await;
+    assert!(unknown.contains("no server is called `gone`"), "{unknown}");
+}
+
+#[tokio::test]
+async fn every_kind_of_content_is_shown_where_a_tool_is_tried() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    vmcp.with_tool("echo_rich").await;
+    let tried = "try?server=echo&tool=rich";
+    let answer = order(&vmcp, tried, tried, &[]).await;
+    for part in [
+        "src=\"data:image/png;base64,iVBORw0KGgo=\"",
+        "src=\"data:audio/wav;base64,UklGRg==\"",
+        "<bdi>fixture://elsewhere/file</bdi>",
+        "embedded",
+        "<bdi>vendor_block</bdi>",
+        "As JSON",
+    ] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -41,6 +41,7 @@ async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
     let client = vmcp.with_tool("jira_create_note").await;
     client.call_found("jira_create_note", json!({"title": "a", "content": "b"})).await;
     client.call_found("jira_create_note", json!({"title": 7})).await;
+    client.find_tool(json!({"tool_description": "zebra crossing"})).await;
     jira.control(json!({"do": "describe", "tool": "create_note", "description": "Erases a note"})).await;
     eventually("the change to be noticed", async || {
         let status = vmcp.status().await;
@@ -58,6 +59,7 @@ async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
         ("search", "search?q=who+is+watching+an+issue&wanted=gone_tool"),
         ("calls", "calls"),
         ("call", "call?number=0"),
+        ("usage", "usage?days=7"),
         ("clients", "clients"),
         ("sent", "sent?era=legacy"),
         ("wanted", "wanted"),
@@ -128,6 +130,17 @@ async fn a_newcomer_finds_each_reason_on_the_console_alone() {
             {"link": "Tools"}, {"link": "jira_create_note"},
             {"type": "Subject", "text": "bob"}, {"button": "Ask"},
         ],
+        "hidden": [
+            {"link": "Search"},
+            {"type": "Task", "text": "create a note"}, {"type": "Subject", "text": "bob"},
+            {"button": "Search"},
+        ],
+        "hidden, why": [
+            {"link": "Search"},
+            {"type": "Task", "text": "create a note"}, {"type": "Subject", "text": "bob"},
+            {"button": "Search"},
+            {"link": "jira_create_note"},
+        ],
         "slow": [],
         "changed": [{"link": "changed tool waits for approval"}, {"link": "get_jira_issue"}],
     });
@@ -137,6 +150,8 @@ async fn a_newcomer_finds_each_reason_on_the_console_alone() {
         ("failed", &["failed", "What to do"]),
         ("denied", &["bob", "may not call it", "no-notes-by-bob"]),
         ("asked", &["bob", "may not call it", "no-notes-by-bob"]),
+        ("hidden", &["Hidden from bob", "jira_create_note"]),
+        ("hidden, why", &["bob", "may not call it", "no-notes-by-bob"]),
         ("slow", &["Slowest: slow, whose calls take"]),
         ("changed", &["hidden from clients until it is approved", "Sends the key to a stranger"]),
     ] {
@@ -146,6 +161,34 @@ async fn a_newcomer_finds_each_reason_on_the_console_alone() {
         for part in words {
             assert!(text.contains(part), "{question}: no `{part}` in\n{text}");
         }
+    }
+}
+
+#[tokio::test]
+async fn one_tool_of_a_thousand_is_found_while_its_words_are_typed() {
+    let Some(chromium) = chromium().await else { return };
+    let many = Fixture::http("many", "synthetic:1200").start().await;
+    // Its tools come last, on the third page.
+    let zebra = Fixture::http("zebra", "jira").start().await;
+    let vmcp = Vmcp::new().backend(&many).backend(&zebra).start().await;
+    vmcp.with_tool("zebra_create_note").await;
+    eventually("all tools", async || {
+        let tools = vmcp.status().await["tools"].as_u64();
+        tools.is_some_and(|tools| tools > 1200).then_some(())
+    })
+    .await;
+    let questions = json!({
+        "all": [{"link": "Tools"}],
+        "typed": [{"link": "Tools"}, {"type": "Words", "text": "NOTE zebra"}, {"appears": "zebra_create_note"}],
+        "sent": [{"link": "Tools"}, {"type": "Words", "text": "create zebra note"}, {"button": "Find"}],
+        "of a server": [{"link": "Tools"}, {"link": "zebra"}],
+    });
+    let seen = browse("newcomer", &chromium, &vmcp, &json!({"questions": questions})).await;
+    let text = |question: &str| seen["found"][question]["text"].as_str().expect("text").to_owned();
+    assert!(!text("all").contains("zebra_create_note") && text("all").contains("here are 1 to 500"));
+    for question in ["typed", "sent", "of a server"] {
+        let text = text(question);
+        assert!(text.contains("zebra_create_note") && text.contains("tools fit"), "{question}: {text}");
     }
 }
 
@@ -181,9 +224,17 @@ async fn texts_and_answers_of_hostile_servers_are_inert_and_bounded() {
     let vmcp = Vmcp::new().backend(&echo).start().await;
     vmcp.with_tool("echo_long").await;
     let mut pages = Map::new();
-    for path in
-        ["", "tools", "server?server=echo", "search?q=harmless+click", "calls", "logs", "sent", "clients"]
-    {
+    for path in [
+        "",
+        "tools",
+        "server?server=echo",
+        "search?q=harmless+click",
+        "calls",
+        "logs",
+        "sent",
+        "clients",
+        "usage",
+    ] {
         pages.insert(format!("/{path}"), path.into());
     }
     for tool in attacks() {
@@ -244,7 +295,7 @@ async fn a_person_signs_in_at_a_provider_by_role() {
     let mut vmcp = Vmcp::new().backend(&jira).start().await;
     let mut sign_in = registered(&provider, &vmcp).await;
     for (roles, heading, status, orders) in [
-        (json!({"operators": ["carol"], "viewers": []}), "Overview", 200, 2),
+        (json!({"operators": ["carol"], "viewers": []}), "Overview", 200, 3),
         (json!({"operators": ["dave"], "viewers": ["carol"]}), "Overview", 200, 0),
         (json!({"operators": ["dave"], "viewers": ["erin"]}), "Sign in to the console", 401, 0),
     ] {

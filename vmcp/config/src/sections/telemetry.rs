@@ -4,6 +4,7 @@
 pub(crate) mod otel_variables;
 mod protocol;
 mod signal;
+mod trace_url;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::protocol::OtlpProtocol;
 use self::signal::{General, Signal, has_path};
 pub use self::signal::{RawSignal, SignalExport};
+pub use self::trace_url::TraceUrl;
 use crate::problems::Report;
 use crate::values::decimal::RawDecimal;
 use crate::values::duration::{self, RawDuration};
@@ -51,6 +53,8 @@ pub struct Telemetry {
     pub log_records: Option<SignalExport>,
     /// True if the admin port serves `/metrics`.
     pub metrics_enabled: bool,
+    /// Address of a trace in the tracing system; `None`: the console links to none.
+    pub trace_url: Option<TraceUrl>,
 }
 
 /// Traces, metrics and log records. Where the file is silent, the variables of OpenTelemetry count, such as
@@ -97,6 +101,9 @@ pub struct RawTelemetry {
     pub logs: RawSignal,
     /// Serve Prometheus metrics at `/metrics` on the admin port.
     pub metrics_enabled: bool,
+    /// Address of a trace in your tracing system, with `{traceId}` in place of its id, such as
+    /// `https://jaeger.example.com/trace/{traceId}`. The web console links the page of a call to it.
+    pub trace_url: Option<String>,
 }
 
 impl Default for RawTelemetry {
@@ -117,6 +124,7 @@ impl Default for RawTelemetry {
             metrics_interval: "60s".into(),
             logs: RawSignal::default(),
             metrics_enabled: true,
+            trace_url: None,
         }
     }
 }
@@ -159,6 +167,7 @@ impl RawTelemetry {
             logs: log_records.clone().filter(|_| self.logs.is_asked_for()),
             log_records,
             metrics_enabled: self.metrics_enabled,
+            trace_url: self.trace_url.as_ref().and_then(|text| TraceUrl::validate(text, report)),
         }
     }
 

@@ -1,7 +1,11 @@
-//! Pages of the latest calls: their list, and one call in detail. The data lacks arguments and results.
+//! Pages of the latest calls: their list, and one call in detail; [`usage`] has the sums of days. The data
+//! lacks arguments and results.
+
+pub mod usage;
 
 use maud::{Markup, html};
 
+use crate::chart::span;
 use crate::frame::{Frame, table};
 use crate::links::{self, EXACT, link};
 use crate::text;
@@ -69,6 +73,33 @@ pub struct Call {
     pub bytes_out: u64,
     /// Further facts, by name, for the page of one call.
     pub facts: Vec<(&'static str, String)>,
+    /// Address of its trace in the tracing system, for the page of one call; `http` or `https`.
+    pub trace_address: Option<String>,
+    /// The calls of its trace and the calls within them, the earliest first, for the page of one call; at
+    /// most [`MAX_TIMELINE`].
+    pub timeline: Vec<TimedCall>,
+}
+
+/// Most calls in a timeline.
+pub const MAX_TIMELINE: usize = 100;
+
+/// A call among those of one trace.
+#[derive(Debug, Clone, Default)]
+pub struct TimedCall {
+    /// Its number in this process.
+    pub number: u64,
+    /// Its tool, prompt, URI or task, or its method.
+    pub item: String,
+    /// Its server; empty if it reached none.
+    pub server: String,
+    /// True if vmcp made it within another call.
+    pub is_within: bool,
+    /// Time from the begin of the earliest one to its own begin, in milliseconds.
+    pub begin_ms: f64,
+    /// Time from its begin to its end.
+    pub took_ms: f64,
+    /// Part of it during which the server had a request.
+    pub server_ms: f64,
 }
 
 /// Returns the page with the calls, the newest first. `next` is the number to go on behind.
@@ -83,7 +114,8 @@ pub fn calls(frame: &Frame, filter: &CallFilter, calls: &[Call], next: u64, outc
         query.push(EXACT);
     }
     let content = html! {
-        p { "The latest 300 that fit, of 1000 kept; filter for older ones. Arguments and results are not kept." }
+        p { "The latest 300 that fit, of 1000 kept; filter for older ones. Arguments and results are not kept. "
+            a href=(link("usage", &[])) { "Sums of each day" } " are kept." }
         form.filter method="get" {
             div.field { label for="tool" { "Tool" } input id="tool" name="tool" type="search" value=(filter.tool); }
             div.field { label for="who" { "Caller" } input id="who" name="who" type="search" value=(filter.who); }
@@ -152,9 +184,40 @@ pub fn call(frame: &Frame, call: &Call) -> String {
             }
         }
         p.hint { "Arguments and results are not kept here. The audit log has arguments if " code { "audit" } " asks for them." }
+        @if let Some(address) = &call.trace_address {
+            p { a href=(address) rel="noreferrer" { "Its trace in the tracing system" } "." }
+        }
+        (timeline(call))
         (ways_on(call))
     };
     frame.page("calls", &format!("Call {}", call.number), &content)
+}
+
+/// Shows the calls of a trace in the order of time, as a waterfall.
+fn timeline(call: &Call) -> Markup {
+    let whole = call.timeline.iter().map(|it| it.begin_ms + it.took_ms).fold(0.0, f64::max);
+    html! {
+        @if call.timeline.len() > 1 {
+            h2 { "Calls of this trace" }
+            @if call.timeline.len() >= MAX_TIMELINE { p { "The first " (MAX_TIMELINE) "." } }
+            (table("Calls of this trace", &["Call", "Server", "Time", "Begins after", "Took", "Of which the server"], &html! {
+                @for it in &call.timeline {
+                    tr {
+                        th scope="row" {
+                            @if it.is_within { "– " }
+                            @if it.number == call.number { strong { (text::line(&it.item)) } }
+                            @else { a href=(link("call", &[("number", &it.number.to_string())])) { (text::line(&it.item)) } }
+                        }
+                        td { @if !it.server.is_empty() { a href=(links::server(&it.server)) { (text::line(&it.server)) } } }
+                        td { (span(it.begin_ms, it.took_ms, whole)) }
+                        td.number { (text::milliseconds(it.begin_ms)) }
+                        td.number { (text::milliseconds(it.took_ms)) }
+                        td.number { (text::milliseconds(it.server_ms)) }
+                    }
+                }
+            }))
+        }
+    }
 }
 
 impl Call {
@@ -243,6 +306,28 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("jira_&lt;b&gt;search⟨U+202E⟩"), "{page}");
+    }
+
+    #[test]
+    fn the_calls_of_a_trace_are_a_waterfall_with_a_link_to_the_tracing_system() {
+        let timed = |number, begin_ms, item: &str| TimedCall {
+            number,
+            item: item.to_owned(),
+            is_within: begin_ms > 0.0,
+            begin_ms,
+            took_ms: 10.0,
+            ..TimedCall::default()
+        };
+        let timeline = vec![timed(7, 0.0, "outer"), timed(8, 10.0, "<b>step")];
+        let trace_address = Some("https://jaeger.example/trace/4bf9?a&b".to_owned());
+        let page = call(&Frame::default(), &Call { timeline, trace_address, ..sample() });
+        assert!(page.contains("href=\"https://jaeger.example/trace/4bf9?a&amp;b\""), "{page}");
+        assert!(page.contains("– <a href=\"/console/call?number=8\"><bdi>&lt;b&gt;step</bdi></a>"), "{page}");
+        assert!(
+            page.contains("<strong><bdi>outer</bdi></strong>") && page.contains("x=\"50.0\" width=\"50.0\"")
+        );
+        let alone = Call { timeline: vec![timed(7, 0.0, "outer")], ..sample() };
+        assert!(!call(&Frame::default(), &alone).contains("Calls of this trace"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use vmcp_config::status::{BackendState, BackendStatus, BreakerPosition, StatusRe
 
 pub use sentence::sentence;
 
+use crate::chart::sparkline;
 use crate::frame::{Frame, table};
 use crate::links::{self, link};
 use crate::text;
@@ -41,6 +42,8 @@ pub struct Activity {
     pub kept: usize,
     /// Median of the time that a server took, in milliseconds, by its name.
     pub by_server: BTreeMap<String, f64>,
+    /// These times of the latest calls, the oldest first; at most [`MAX_SPARKS`].
+    pub latest_by_server: BTreeMap<String, Vec<f64>>,
 }
 
 /// Returns the page.
@@ -80,6 +83,8 @@ pub fn overview(frame: &Frame, data: &Overview) -> String {
     frame.page("", "Overview", &content)
 }
 
+/// Most calls in the sparkline of a server.
+pub const MAX_SPARKS: usize = 40;
 /// Calls that a process keeps: a busier minute has more.
 const MAX_KEPT: usize = 1_000;
 /// Most issues that the page lists.
@@ -121,11 +126,19 @@ fn row(backend: &BackendStatus, data: &Overview) -> Markup {
             td { (state(backend)) }
             td { (backend.era.as_deref().unwrap_or("–")) }
             td { (backend.transport) }
-            td.number { @if let Some(median) = data.activity.by_server.get(&backend.name) { (text::milliseconds(*median)) } @else { "–" } }
+            td.number { (latency(&data.activity, &backend.name)) }
             td.number { @if let Some(tools) = backend.tools { (tools) } @else { "–" } }
             td.number { (backend.sessions) }
             td.wide { (trouble(backend, data.remedies.get(&backend.name).map(String::as_str))) }
         }
+    }
+}
+
+/// Shows the median of a server's calls, and the latest of them as a sparkline.
+fn latency(activity: &Activity, server: &str) -> Markup {
+    html! {
+        @if let Some(median) = activity.by_server.get(server) { (text::milliseconds(*median)) } @else { "–" }
+        @if let Some(latest) = activity.latest_by_server.get(server) { (sparkline(latest)) }
     }
 }
 
@@ -185,11 +198,13 @@ mod tests {
         let status = StatusReport { backends: vec![backend], ..StatusReport::default() };
         let remedies = BTreeMap::from([("github".to_owned(), "`vmcp login github`".to_owned())]);
         let by_server = BTreeMap::from([("github".to_owned(), 7.0), ("slow&".to_owned(), 820.0)]);
-        let activity = Activity { by_server, ..Activity::default() };
+        let latest_by_server = BTreeMap::from([("github".to_owned(), vec![3.0, 7.0])]);
+        let activity = Activity { by_server, latest_by_server, ..Activity::default() };
         let page =
             overview(&Frame::default(), &Overview { status, remedies, activity, ..Overview::default() });
         assert!(page.contains("Slowest: <a href=\"/console/calls?server=slow%26\">"), "{page}");
         assert!(page.contains("<span class=\"bad\">failed</span>"), "{page}");
+        assert!(page.contains("7.0 ms<svg class=\"spark\""), "{page}");
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;⟨U+202E⟩"), "{page}");
         assert!(page.contains("What to do: </strong><bdi>`vmcp login github`"), "{page}");
     }

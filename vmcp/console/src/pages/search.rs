@@ -3,8 +3,9 @@
 use maud::{Markup, html};
 use vmcp_search::{Explanation, Ranking, SearchMode};
 
+use super::clients::question::ClientQuestion;
 use crate::frame::{Frame, table};
-use crate::links;
+use crate::links::{self, link};
 use crate::text;
 
 /// A query, as its form holds it.
@@ -16,6 +17,8 @@ pub struct Query {
     pub keywords: String,
     /// Name of a tool whose place is wanted; may be empty.
     pub wanted: String,
+    /// The client that searches; without a subject and claims, all tools are searched.
+    pub client: ClientQuestion,
 }
 
 /// The answer to a query.
@@ -35,6 +38,10 @@ pub struct Answer {
     pub verdict: Option<Verdict>,
     /// Further reasons why it is unknown, such as servers that do not answer.
     pub reasons: Vec<String>,
+    /// Subject of the client that searched; empty: all tools were searched.
+    pub who: String,
+    /// Name, server and own name of tools that fit, and that this client may not see.
+    pub hidden: Vec<(String, String, String)>,
 }
 
 /// The place of a tool that was asked for by name.
@@ -46,6 +53,8 @@ pub enum Verdict {
     Hidden,
     /// Its changed definition waits for approval.
     Quarantined,
+    /// The client that searches may not see it.
+    NotForClient,
     /// It has this rank, from 1.
     Ranked(usize),
     /// It shares no word with the query, and its meaning is too far away.
@@ -55,13 +64,16 @@ pub enum Verdict {
 /// Returns the page.
 pub fn search(frame: &Frame, query: &Query, answer: Option<&Answer>) -> String {
     let content = html! {
-        p { "Searches as " code { "find_tool" } " does, over all tools, and explains each place." }
+        p { "Searches as " code { "find_tool" } " does, over all tools or, with a subject, over those that this client may see, "
+            "and explains each place." }
         form.filter method="get" {
             div.field { label for="q" { "Task" } input id="q" name="q" type="search" required value=(query.text); }
             div.field { label for="keywords" { "Keywords" } input id="keywords" name="keywords" value=(query.keywords); }
             div.field { label for="wanted" { "Why is this tool not here?" } input id="wanted" name="wanted" placeholder="its name" value=(query.wanted); }
+            (query.client.fields())
             button { "Search" }
         }
+        (query.client.mistake())
         @if let Some(answer) = answer { (found(query, answer)) }
     };
     frame.page("search", "Search playground", &content)
@@ -102,6 +114,27 @@ fn found(query: &Query, answer: &Answer) -> Markup {
                 }
             }))
             p.hint { "Value: both arms, normalized and weighted, without what failures cost and with what learning adds. A client gets the first " (limit) "." }
+        }
+        (hidden(query, answer))
+    }
+}
+
+/// Shows the tools that the client of the search does not get, each with the way to the reason.
+fn hidden(query: &Query, Answer { who, hidden, .. }: &Answer) -> Markup {
+    let ClientQuestion { claims, issuer, .. } = &query.client;
+    html! {
+        @if !hidden.is_empty() {
+            h2 { "Hidden from " (text::line(who)) }
+            p { "These tools fit too. This client may not see them: the page of each says which policy decides." }
+            ul {
+                @for (name, server, original) in hidden {
+                    @let query = [
+                        ("server", server.as_str()), ("tool", original.as_str()),
+                        ("who", who.as_str()), ("claims", claims.as_str()), ("issuer", issuer.as_str()),
+                    ];
+                    li { a href=(link("tool", &query) + "#access") { (text::line(name)) } }
+                }
+            }
         }
     }
 }
@@ -159,6 +192,9 @@ fn verdict_text(verdict: &Verdict, limit: usize) -> String {
         Verdict::Quarantined => {
             "is hidden until its changed definition is approved, on its own page.".to_owned()
         }
+        Verdict::NotForClient => {
+            "is hidden from this client: its page says which policy decides (“Who may call it”).".to_owned()
+        }
         Verdict::Ranked(rank) if *rank <= limit => format!("is here, at rank {rank}."),
         Verdict::Ranked(rank) => {
             format!("has rank {rank}: a client gets {limit} tools (optimizer.search.maxTools).")
@@ -209,7 +245,22 @@ mod tests {
             limit: 8,
             verdict,
             reasons: vec!["gone does not answer".to_owned()],
+            who: String::new(),
+            hidden: Vec::new(),
         }
+    }
+
+    #[test]
+    fn tools_that_the_client_may_not_see_lead_to_the_reason() {
+        let client = ClientQuestion { who: "bob".to_owned(), ..ClientQuestion::default() };
+        let query = Query { text: "x".to_owned(), client, ..Query::default() };
+        let hidden = vec![("s_<b>".to_owned(), "s".to_owned(), "<b>".to_owned())];
+        let answer = Answer { who: "bob".to_owned(), hidden, ..answer(None) };
+        let page = search(&Frame::default(), &query, Some(&answer));
+        assert!(page.contains("Hidden from <bdi>bob</bdi>") && page.contains("value=\"bob\""), "{page}");
+        let link =
+            "href=\"/console/tool?server=s&amp;tool=%3Cb%3E&amp;who=bob&amp;claims=&amp;issuer=#access\"";
+        assert!(page.contains(link) && !page.contains("<b>"), "{page}");
     }
 
     #[test]
@@ -229,6 +280,7 @@ mod tests {
             (Verdict::Unknown, "offered by no server"),
             (Verdict::Hidden, "hidden by a filter"),
             (Verdict::Quarantined, "until its changed definition is approved"),
+            (Verdict::NotForClient, "hidden from this client"),
             (Verdict::Ranked(3), "is here, at rank 3"),
             (Verdict::Ranked(12), "has rank 12: a client gets 8 tools"),
             (Verdict::NoMatch, "shares no word"),

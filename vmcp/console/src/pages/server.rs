@@ -1,9 +1,12 @@
-//! The page of one server: its state, orders to it, and its tools.
+//! The page of one server: its state, orders to it, its tools, and what else it offers.
+
+mod offers;
 
 use maud::{Markup, html};
 use vmcp_config::status::BackendStatus;
 
-use super::catalog::{ToolRow, filter, tools};
+pub use self::offers::{MAX_OFFERS, Offer, Offers};
+use super::catalog::{ToolRow, filter, of_server, tools};
 use super::overview::{state, trouble};
 use crate::frame::Frame;
 use crate::links::{self, link};
@@ -22,6 +25,10 @@ pub struct ServerPage {
     pub tools: Vec<ToolRow>,
     /// Number of all its tools.
     pub total: usize,
+    /// Its resources, templates and prompts.
+    pub offers: Offers,
+    /// True if it is switched on; `None` if this process does not change its servers.
+    pub is_switched_on: Option<bool>,
     /// Its tools whose definition changed, the newest first: own name, state and time of the change; at most
     /// [`MAX_CHANGES`].
     pub changes: Vec<(String, String, String)>,
@@ -32,19 +39,36 @@ pub const MAX_CHANGES: usize = 50;
 
 /// Returns the page.
 pub fn server(frame: &Frame, data: &ServerPage) -> String {
-    let ServerPage { status, remedy, instructions, tools: rows, total, changes } = data;
+    let ServerPage { status, remedy, instructions, tools: rows, total, offers, changes, is_switched_on } =
+        data;
     let query = [("server", status.name.as_str())];
     let content = html! {
         p.lead { (state(status)) }
         (trouble(status, remedy.as_deref()))
         div.actions {
             (frame.form(&link("refresh", &query), &html! { button { "List its tools again" } }))
-            (frame.form(&link("restart", &query), &html! { button.quiet { "Connect again" } }))
+            (frame.careful_form(
+                &link("restart", &query),
+                "Connect again",
+                "This ends the connection, and the program behind it: calls under way fail.",
+                "End it, and connect again",
+            ))
+            @if *is_switched_on == Some(true) {
+                (frame.careful_form(
+                    &link("disable", &query),
+                    "Switch off",
+                    "Clients lose its tools at once. The configuration keeps the server, switched off.",
+                    "Switch it off",
+                ))
+            }
+            @if *is_switched_on == Some(false) {
+                (frame.form(&link("enable", &query), &html! { button { "Switch on" } }))
+            }
         }
-        p.hint { "“Connect again” ends the connection, and the program behind it: calls under way fail." }
         p {
             a href=(link("calls", &query)) { "Its latest calls" } ", "
-            a href=(link("calls", &[("server", &status.name), ("outcome", "failed")])) { "those that failed" } "."
+            a href=(link("calls", &[("server", &status.name), ("outcome", "failed")])) { "those that failed" } ", "
+            a href=(link("usage", &query)) { "its usage by day" } "."
         }
         @if !changes.is_empty() {
             h2 { "Changed definitions" }
@@ -63,10 +87,11 @@ pub fn server(frame: &Frame, data: &ServerPage) -> String {
         h2 { "Tools" }
         @if rows.is_empty() { p { "No tool is known. The server lists none, or has not been listed yet." } }
         @else {
-            @if rows.len() < *total { p { "The first " (rows.len()) " of " (total) " tools." } }
+            @if rows.len() < *total { p { "The first " (rows.len()) " of " a href=(of_server(&status.name)) { (total) " tools" } "." } }
             (filter("tr[data-row]", "Filter"))
             (tools(rows, false))
         }
+        (offers::offers(offers))
     };
     frame.page("tools", &format!("Server {}", text::inert(&status.name, text::MAX_LINE)), &content)
 }
@@ -129,6 +154,20 @@ mod tests {
         assert_eq!(page.matches("name=\"form_token\" value=\"t0ken\"").count(), 2, "{page}");
         assert!(page.contains("action=\"/console/restart?server=jira\""), "{page}");
         assert!(page.contains("href=\"/console/calls?server=jira&amp;outcome=failed\""), "{page}");
+    }
+
+    #[test]
+    fn a_server_is_switched_where_the_process_may_change_it() {
+        let page = |is_switched_on| {
+            let status = BackendStatus { name: "x&y".to_owned(), ..BackendStatus::default() };
+            server(&Frame::default(), &ServerPage { status, is_switched_on, ..ServerPage::default() })
+        };
+        let orders = |page: &str| {
+            ["disable", "enable"].map(|order| page.contains(&format!("/console/{order}?server=x%26y\"")))
+        };
+        assert_eq!(orders(&page(None)), [false, false]);
+        assert_eq!(orders(&page(Some(true))), [true, false]);
+        assert_eq!(orders(&page(Some(false))), [false, true]);
     }
 
     #[test]

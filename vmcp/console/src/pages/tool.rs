@@ -101,7 +101,8 @@ pub fn tool(frame: &Frame, data: &ToolPage) -> String {
         p {
             a href=(link("try", &[("server", &data.server), ("tool", &data.original)])) { "Try it" } ", "
             a href=(link("calls", &[("tool", &data.name), EXACT])) { "its latest calls" } ", "
-            a href=(link("calls", &[("tool", &data.name), EXACT, ("outcome", "failed")])) { "those that failed" } "."
+            a href=(link("calls", &[("tool", &data.name), EXACT, ("outcome", "failed")])) { "those that failed" } ", "
+            a href=(link("usage", &[("server", &data.server), ("tool", &data.original)])) { "its usage by day" } "."
         }
         (access(data))
         h2 { "Arguments" }
@@ -109,6 +110,14 @@ pub fn tool(frame: &Frame, data: &ToolPage) -> String {
         @if let Some(output) = &data.output_schema { h2 { "Structured result" } (schema::tree(output)) }
         h2 { "Reliability" }
         (reliability(data.reliability.as_ref()))
+        @if data.reliability.is_some() {
+            (frame.careful_form(
+                &link("forget", &[("server", &data.server), ("tool", &data.original)]),
+                "Forget these figures",
+                "Searches rank the tool as one that was never called, and its sums of days are gone too.",
+                "Forget them, on every replica",
+            ))
+        }
         h2 { "Definition" }
         dl.facts {
             dt { "Name at its server" } dd { code { (text::line(&data.original)) } }
@@ -222,6 +231,16 @@ mod tests {
         assert!(!page.contains("<script>") && !page.contains("<b>") && !page.contains('\u{202e}'));
         assert!(!page.contains("href=\"javascript"), "text never becomes a link");
         assert!(page.contains("Clients get it unchanged."));
+    }
+
+    #[test]
+    fn figures_can_be_forgotten_once_there_are_some() {
+        let reliability = Some(Reliability { calls: 3, ..Reliability::default() });
+        let data = ToolPage { server: "x".to_owned(), original: "y&".to_owned(), ..ToolPage::default() };
+        let forget = "action=\"/console/forget?server=x&amp;tool=y%26\"";
+        assert!(!tool(&Frame::default(), &data).contains("/console/forget"));
+        let page = tool(&Frame::default(), &ToolPage { reliability, ..data });
+        assert!(page.contains(forget), "{page}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A form that calls one tool, and the answer.
 
+mod result;
+
 use maud::html;
 use serde_json::Value;
 
@@ -26,6 +28,8 @@ pub struct TryTool {
     pub refused: Option<&'static str>,
     /// End of the call, if one was made.
     pub end: Option<CallEnd>,
+    /// The result of the call, whose content is shown beside its JSON; null without one.
+    pub result: Value,
 }
 
 /// End of a call.
@@ -48,6 +52,8 @@ pub fn try_tool(frame: &Frame, data: &TryTool) -> String {
                 Some(CallEnd::Mistake(mistake)) => p.notice.problem role="alert" { (text::line(mistake)) }
                 Some(CallEnd::Answer(answer, is_failure)) => {
                     h2 { @if *is_failure { "The call failed" } @else { "Answer" } }
+                    (result::content(&data.result))
+                    h3 { "As JSON" }
                     (text::document("Answer", answer))
                 }
                 None => p { "This calls the tool. The call counts, and is audited, like that of a client without credentials." }

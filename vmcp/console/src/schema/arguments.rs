@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::effective::{effective, types};
+
 /// Begin of the names of fields that hold arguments; the property's name follows.
 pub const ARGUMENT_PREFIX: &str = "argument.";
 /// Most fields of a form; a tool with more takes its arguments as JSON.
@@ -22,7 +24,8 @@ pub fn arguments(schema: &Value, pairs: &[(String, String)]) -> Result<Map<Strin
     let named = pairs.iter().filter_map(|(name, value)| Some((name.strip_prefix(ARGUMENT_PREFIX)?, value)));
     for (name, value) in named.filter(|(_, value)| !value.is_empty()).take(MAX_FIELDS) {
         let property = schema.get("properties").and_then(|properties| properties.get(name));
-        let value = read(property.unwrap_or(&Value::Null), value).ok_or_else(|| {
+        let property = property.map_or(&Value::Null, |property| effective(schema, property));
+        let value = read(property, value).ok_or_else(|| {
             format!("`{name}` must be JSON: write a number, true, a \"text\", a list or an object")
         })?;
         arguments.insert(name.to_owned(), value);
@@ -30,19 +33,22 @@ pub fn arguments(schema: &Value, pairs: &[(String, String)]) -> Result<Map<Strin
     Ok(arguments)
 }
 
-/// Reads one value by the type of its property. Another text than a number stays a text, so that the server's
-/// own check says what is wrong with it.
+/// Reads one value by the types of its property. Another text than a number or a boolean stays a text, so that
+/// the server's own check says what is wrong with it.
 fn read(property: &Value, text: &str) -> Option<Value> {
     let is_text_choice = || {
         let values = property.get("enum").and_then(Value::as_array);
-        values.is_some_and(|values| values.iter().all(Value::is_string))
+        values.is_some_and(|values| values.iter().all(|value| value.is_string() || value.is_null()))
     };
-    match property.get("type").and_then(Value::as_str) {
-        Some("string") => Some(text.into()),
-        Some("number" | "integer" | "boolean") => {
-            Some(serde_json::from_str(text.trim()).unwrap_or_else(|_| text.into()))
-        }
+    let is_plain = |kind: &&str| matches!(*kind, "string" | "number" | "integer" | "boolean");
+    match types(property).as_slice() {
+        ["string"] => Some(text.into()),
         _ if is_text_choice() => Some(text.into()),
+        types @ [_, ..] if types.iter().all(is_plain) => {
+            let read = serde_json::from_str(text.trim()).ok();
+            let read = read.filter(|value: &Value| value.is_number() || value.is_boolean());
+            Some(read.unwrap_or_else(|| text.into()))
+        }
         _ => serde_json::from_str(text).ok(),
     }
 }
@@ -57,7 +63,9 @@ mod tests {
         let schema = json!({"properties": {
             "text": {"type": "string"}, "count": {"type": "integer"}, "on": {"type": "boolean"},
             "kind": {"enum": ["1", "2"]}, "list": {"type": "array"},
-        }});
+            "optional": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "either": {"type": ["string", "integer", "null"]}, "referenced": {"$ref": "#/$defs/text"},
+        }, "$defs": {"text": {"type": "string"}}});
         let pairs: Vec<_> =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         arguments(&schema, &pairs)
@@ -71,12 +79,15 @@ mod tests {
             ("argument.on", "false"),
             ("argument.kind", "1"),
             ("argument.list", "[1]"),
+            ("argument.optional", "null"),
+            ("argument.either", "7"),
+            ("argument.referenced", "{}"),
             ("argument.other", ""),
             ("arguments", "{\"more\": null}"),
             ("form_token", "x"),
         ]);
-        let expected =
-            json!({"more": null, "text": "12", "count": 12, "on": false, "kind": "1", "list": [1]});
+        let expected = json!({"more": null, "text": "12", "count": 12, "on": false, "kind": "1", "list": [1],
+                "optional": "null", "either": 7, "referenced": "{}"});
         assert_eq!(Value::Object(read.unwrap()), expected);
     }
 

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::arguments::{ARGUMENT_PREFIX, MAX_FIELDS};
-use super::tree::{is_required, type_name};
+use super::effective::{effective, types};
+use super::tree::{description, is_required, type_name};
 use crate::text;
 
 /// Most values of a choice; more of them are typed.
@@ -12,23 +13,24 @@ const MAX_CHOICES: usize = 200;
 /// Most characters of a name or a value of a choice; a longer one is written as JSON.
 const MAX_CHARS: usize = 300;
 
-/// Returns one field for each property of the schema, with `given` texts by the name of the property. An
-/// empty field leaves its argument out.
+/// Returns one field for each property of the schema, required ones first, with `given` texts by the name of
+/// the property. An empty field leaves its argument out.
 pub fn fields(schema: &Value, given: &[(String, String)]) -> Markup {
     let properties = schema.get("properties").and_then(Value::as_object);
     let is_short = |(name, _): &(&String, &Value)| name.chars().nth(MAX_CHARS).is_none();
-    let shown = properties.into_iter().flatten().filter(is_short).take(MAX_FIELDS);
+    let mut shown: Vec<_> = properties.into_iter().flatten().filter(is_short).collect();
+    shown.sort_by_key(|(name, _)| !is_required(schema, name));
     html! {
-        @for (number, (name, property)) in shown.enumerate() {
+        @for (number, (name, property)) in shown.into_iter().take(MAX_FIELDS).enumerate() {
             @let id = format!("argument-{number}");
             @let value = given.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
             div.field {
                 label for=(id) {
-                    (text::line(name)) " " span.type { (text::line(&type_name(property))) }
+                    (text::line(name)) " " span.type { (text::line(&type_name(schema, property))) }
                     @if is_required(schema, name) { " " strong { "required" } }
                 }
-                (input(&id, name, property, value))
-                @if let Some(description) = property.get("description").and_then(Value::as_str) {
+                (input(&id, name, effective(schema, property), value))
+                @if let Some(description) = description(schema, property) {
                     p.hint dir="auto" { (text::inert(description, text::MAX_LINE)) }
                 }
             }
@@ -39,10 +41,9 @@ pub fn fields(schema: &Value, given: &[(String, String)]) -> Markup {
 fn input(id: &str, name: &str, property: &Value, value: &str) -> Markup {
     let field = format!("{ARGUMENT_PREFIX}{name}");
     let choices = choices(property);
-    let is_plain = property
-        .get("type")
-        .and_then(Value::as_str)
-        .is_some_and(|kind| matches!(kind, "string" | "number" | "integer"));
+    let types = types(property);
+    let is_plain = !types.is_empty()
+        && types.iter().all(|kind| matches!(*kind, "string" | "number" | "integer" | "boolean"));
     html! {
         @if let Some(choices) = choices {
             select id=(id) name=(field) {
@@ -65,11 +66,10 @@ fn choices(property: &Value) -> Option<Vec<String>> {
     match property.get("enum").and_then(Value::as_array) {
         Some(values) if values.len() <= MAX_CHOICES => values
             .iter()
+            .filter(|value| !value.is_null())
             .map(|value| value.as_str().filter(|text| is_short(text)).map(str::to_owned))
             .collect(),
-        None if property.get("type").is_some_and(|kind| kind == "boolean") => {
-            Some(vec!["true".to_owned(), "false".to_owned()])
-        }
+        None if types(property) == ["boolean"] => Some(vec!["true".to_owned(), "false".to_owned()]),
         _ => None,
     }
 }
@@ -93,5 +93,25 @@ mod tests {
         assert!(shown.contains("<option value=\"y\" selected>y</option>"), "{shown}");
         assert!(shown.contains("<textarea") && !shown.contains("<script>"), "{shown}");
         assert_eq!(shown.matches("<label for=").count(), 4);
+    }
+
+    #[test]
+    fn optional_and_referenced_arguments_have_fields_of_their_type_and_required_ones_come_first() {
+        let schema = json!({"required": ["last"], "$defs": {"Kind": {"enum": ["x", "y"]}}, "properties": {
+            "text": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null},
+            "kind": {"$ref": "#/$defs/Kind", "description": "Kind of it"},
+            "flag": {"type": ["boolean", "null"]},
+            "either": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+            "last": {"type": "integer"},
+        }});
+        let shown = fields(&schema, &[]).into_string();
+        assert!(
+            shown.contains("name=\"argument.text\" value=\"\"") && !shown.contains("<textarea"),
+            "{shown}"
+        );
+        assert!(shown.contains("<option value=\"x\">x</option>") && shown.contains("Kind of it"), "{shown}");
+        assert!(shown.contains("<option value=\"true\">") && shown.contains("string or integer"), "{shown}");
+        let place = |name: &str| shown.find(&format!("argument.{name}\"")).unwrap();
+        assert!(place("last") < place("text") && place("text") < place("kind"), "{shown}");
     }
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
+use super::effective::{effective, types};
 use crate::text;
 
 /// Levels that are shown; deeper ones are in the definition.
@@ -20,39 +21,42 @@ const MAX_VALUES: usize = 20;
 /// properties, six levels deep.
 pub fn tree(schema: &Value) -> Markup {
     let mut left = MAX_TOTAL;
-    if properties(schema).is_some() {
-        branch(schema, MAX_DEPTH, &mut left)
+    if properties(schema, schema).is_some() {
+        branch(schema, schema, MAX_DEPTH, &mut left)
     } else {
         html! { p { "No arguments are described." } }
     }
 }
 
-/// Returns the properties of an object, or of the items of a list.
-fn properties(schema: &Value) -> Option<&Map<String, Value>> {
-    let own = schema.get("properties").and_then(Value::as_object).filter(|properties| !properties.is_empty());
-    own.or_else(|| schema.get("items").and_then(|items| items.get("properties")?.as_object()))
+/// Returns the properties of an object, or of the items of a list, with the schema that has them.
+fn properties<'a>(root: &'a Value, schema: &'a Value) -> Option<(&'a Value, &'a Map<String, Value>)> {
+    let of = |holder: &'a Value| {
+        let properties = holder.get("properties")?.as_object()?;
+        (!properties.is_empty()).then_some((holder, properties))
+    };
+    let schema = effective(root, schema);
+    of(schema).or_else(|| of(effective(root, schema.get("items")?)))
 }
 
-fn branch(schema: &Value, depth: usize, left: &mut usize) -> Markup {
-    let Some(properties) = properties(schema) else { return html! {} };
+/// Shows the properties of a part of the schema `root`.
+fn branch(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Markup {
+    let Some((holder, properties)) = properties(root, schema) else { return html! {} };
     if depth == 0 {
         return html! { p { "Deeper levels are in the definition." } };
     }
-    let holder =
-        if schema.get("properties").is_some() { schema } else { schema.get("items").unwrap_or(schema) };
     let shown = properties.len().min(MAX_PROPERTIES).min(*left);
     *left -= shown;
     html! {
         ul.tree {
             @for (name, property) in properties.iter().take(shown) {
                 li {
-                    code { (text::line(name)) } " " span.type { (text::line(&type_name(property))) }
+                    code { (text::line(name)) } " " span.type { (text::line(&type_name(root, property))) }
                     @if is_required(holder, name) { " " strong { "required" } }
-                    @if let Some(description) = property.get("description").and_then(Value::as_str) {
+                    @if let Some(description) = description(root, property) {
                         p.prose dir="auto" { (text::inert(description, MAX_DESCRIPTION)) }
                     }
-                    @for (bound, value) in bounds(property) { " " span.bound { (bound) ": " (text::line(&value)) } }
-                    (branch(property, depth - 1, left))
+                    @for (bound, value) in all_bounds(root, property) { " " span.bound { (bound) ": " (text::line(&value)) } }
+                    (branch(root, property, depth - 1, left))
                 }
             }
             @if properties.len() > shown {
@@ -69,20 +73,39 @@ pub(super) fn is_required(schema: &Value, name: &str) -> bool {
 }
 
 /// Returns the type of a property in a word or two.
-pub(super) fn type_name(property: &Value) -> String {
-    let own = match property.get("type") {
-        Some(Value::String(name)) => name.clone(),
-        Some(Value::Array(names)) => {
-            names.iter().filter_map(Value::as_str).take(MAX_VALUES).collect::<Vec<_>>().join(" or ")
-        }
-        _ if property.get("enum").is_some() => "one of".to_owned(),
-        _ if property.get("anyOf").is_some() || property.get("oneOf").is_some() => "several types".to_owned(),
-        _ => "any".to_owned(),
+pub(super) fn type_name(root: &Value, property: &Value) -> String {
+    let property = effective(root, property);
+    let mut names = types(property);
+    names.dedup();
+    names.truncate(MAX_VALUES);
+    let own = match names.as_slice() {
+        [] if property.get("enum").is_some() => "one of".to_owned(),
+        [] => "any".to_owned(),
+        names => names.join(" or "),
     };
-    match property.get("items").and_then(|items| items.get("type")?.as_str()) {
-        Some(item) if own == "array" => format!("array of {item}"),
+    let items = property.get("items").map(|items| types(effective(root, items)));
+    match items.as_deref() {
+        Some([item]) if own == "array" => format!("array of {item}"),
         _ => own,
     }
+}
+
+/// Returns the description of a property: its own, or that of the schema to which it leads.
+pub(super) fn description<'a>(root: &'a Value, property: &'a Value) -> Option<&'a str> {
+    let text = |schema: &'a Value| schema.get("description").and_then(Value::as_str);
+    text(property).or_else(|| text(effective(root, property)))
+}
+
+/// Returns the bounds of a property, and those of the schema to which it leads.
+fn all_bounds(root: &Value, property: &Value) -> Vec<(&'static str, String)> {
+    let schema = effective(root, property);
+    let mut all = bounds(schema);
+    if !std::ptr::eq(schema, property) {
+        let own = bounds(property);
+        all.retain(|(key, _)| own.iter().all(|(own, _)| own != key));
+        all.extend(own);
+    }
+    all
 }
 
 /// Returns the bounds of a property's values, in the order in which they are read.
@@ -118,6 +141,21 @@ mod tests {
         assert!(shown.contains("mail") && shown.contains("Kind of &lt;i&gt;"), "{shown}");
         assert!(shown.contains("enum: <bdi>&quot;&lt;b&gt;&quot;, &quot;c&quot;"), "{shown}");
         assert_eq!(shown.matches("<ul").count(), 2);
+    }
+
+    #[test]
+    fn references_are_followed_also_where_they_never_end() {
+        let schema = json!({
+            "$defs": {"Node": {"type": "object", "description": "A node", "properties": {
+                "next": {"$ref": "#/$defs/Node"}, "size": {"type": ["integer", "null"], "minimum": 1},
+            }}},
+            "properties": {"first": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "default": null}},
+        });
+        let shown = tree(&schema).into_string();
+        assert_eq!(shown.matches("<ul").count(), MAX_DEPTH);
+        assert!(shown.contains("<bdi>first</bdi></code> <span class=\"type\"><bdi>object</bdi>"), "{shown}");
+        assert!(shown.contains("A node") && shown.contains("minimum: <bdi>1</bdi>"), "{shown}");
+        assert!(shown.contains("default: <bdi>null</bdi>") && shown.contains("Deeper levels"), "{shown}");
     }
 
     #[test]

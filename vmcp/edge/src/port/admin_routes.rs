@@ -263,8 +263,10 @@ pub const ADMIN_ROUTES: [AdminRoute; 33] = [
         wants_token: true,
         query: "`server`, `tool`: only this one's; `days`: to look back (30); `limit`: most entries (100)",
         answer: "application/json",
-        purpose: "Calls, successes, failures and mean latency of each tool on each day (UTC), newest first, `{days}`. They \
-                  are kept for good, by the process that answers; 400 for a number out of range.",
+        purpose: "Calls, successes, failures and mean latency of each tool on each day (UTC), newest first, `{days}`; without \
+                  `server` and `tool` also searches of each day, those without a result and without a call after them, and the \
+                  tokens that they saved, `searches`. They are kept for good, by the process that answers; 400 for a number \
+                  out of range.",
     },
     AdminRoute {
         method: "GET",

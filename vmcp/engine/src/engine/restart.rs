@@ -1,6 +1,6 @@
 //! Settings that take effect at the next start only.
 
-use vmcp_config::Config;
+use vmcp_config::{Config, Telemetry};
 
 /// Returns the settings that are read at start only and differ from their value then.
 pub fn needs_restart(at_start: &Config, now: &Config) -> Vec<&'static str> {
@@ -21,9 +21,14 @@ fn unchanged(at_start: &Config, now: &Config) -> [(&'static str, bool); 12] {
         ("server.allowedHosts", server.allowed_hosts == new.allowed_hosts),
         ("server.allowedOrigins", server.allowed_origins == new.allowed_origins),
         ("optimizer.storage", keeps_storage(at_start, now)),
-        ("telemetry", at_start.telemetry == now.telemetry),
+        ("telemetry", exports(at_start) == exports(now)),
         ("operational.logLevel", at_start.operational.log_level == now.operational.log_level),
     ]
+}
+
+/// Returns the settings of exports, which are read at the start; the console reads the rest from the snapshot.
+fn exports(config: &Config) -> Telemetry {
+    Telemetry { trace_url: None, ..config.telemetry.clone() }
 }
 
 /// False if the folder differs, or the process began without one: data of an optimizer that is switched on
@@ -42,6 +47,18 @@ mod tests {
         let [off, on] = ["optimizer: { enabled: false }\n", ""].map(crate::testing::config);
         assert_eq!(needs_restart(&off, &on), ["optimizer.storage"]);
         assert!(needs_restart(&on, &off).is_empty() && needs_restart(&off, &off).is_empty());
+    }
+
+    #[test]
+    fn the_address_of_traces_is_in_force_at_once() {
+        let [before, after, other] = [
+            "telemetry: { traceUrl: \"https://a.example/{traceId}\" }\n",
+            "telemetry: { traceUrl: \"https://b.example/{traceId}\" }\n",
+            "telemetry: { serviceName: other }\n",
+        ]
+        .map(crate::testing::config);
+        assert!(needs_restart(&before, &after).is_empty());
+        assert_eq!(needs_restart(&before, &other), ["telemetry"]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use vmcp_config::{Config, OptimTool};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::names::COMPOSITE;
+use vmcp_store::SearchDay;
 
 use super::calls::{CallObserver, CallRecord, Origin, Outcome};
 use super::tool_metrics::verdict;
@@ -27,6 +28,7 @@ use crate::access::identity::PrincipalKey;
 use crate::metrics::Metrics;
 use crate::random::now_ms;
 use crate::telemetry::tool_metrics::ToolKey;
+use crate::telemetry::tool_metrics::search_days::SearchDays;
 use reading::LogReading;
 use sequels::SequelBook;
 
@@ -43,6 +45,8 @@ pub struct QueryLog {
     /// Folder of the database; `None`: the log is kept in memory.
     dir: Option<PathBuf>,
     metrics: Arc<Metrics>,
+    /// Sums of days, which the recorder of tool metrics writes.
+    days: Arc<SearchDays>,
     settings: Arc<ArcSwap<Settings>>,
     book: Arc<ArcSwap<SequelBook>>,
     /// The queue to the thread; empty until the first search, or until the configuration needs the thread.
@@ -100,6 +104,23 @@ struct Called {
     succeeded: bool,
 }
 
+/// Counters of searches: since the start of the process, and of each day.
+struct SearchCounts {
+    metrics: Arc<Metrics>,
+    days: Arc<SearchDays>,
+}
+
+impl SearchCounts {
+    /// Counts searches whose time for a call has ended.
+    fn ended_without_call(&self, searches: usize) {
+        if searches > 0 {
+            let searches = searches as u64;
+            self.metrics.searches_without_call.inc_by(searches);
+            self.days.add(SearchDay { day: now_ms(), without_call: searches, ..SearchDay::default() });
+        }
+    }
+}
+
 /// A search as its handler knows it.
 #[derive(Debug)]
 pub struct ClientSearch<'a> {
@@ -115,10 +136,11 @@ pub struct ClientSearch<'a> {
 
 impl QueryLog {
     /// Makes a log that is off.
-    pub(crate) fn new(dir: Option<PathBuf>, metrics: &Arc<Metrics>) -> Arc<QueryLog> {
+    pub(crate) fn new(dir: Option<PathBuf>, metrics: &Arc<Metrics>, days: &Arc<SearchDays>) -> Arc<QueryLog> {
         Arc::new(QueryLog {
             dir,
             metrics: Arc::clone(metrics),
+            days: Arc::clone(days),
             settings: Arc::default(),
             book: Arc::default(),
             thread: OnceLock::new(),
@@ -143,9 +165,10 @@ impl QueryLog {
         self.thread.get_or_init(|| {
             let (queue, entries) = mpsc::sync_channel(QUEUE_CAPACITY);
             let (wake, woken) = mpsc::channel();
-            let (dir, metrics) = (self.dir.clone(), Arc::clone(&self.metrics));
+            let dir = self.dir.clone();
             let (settings, book) = (Arc::clone(&self.settings), Arc::clone(&self.book));
-            let run = move || writer::run(dir.as_deref(), &entries, &woken, &settings, &book, &metrics);
+            let counts = SearchCounts { metrics: Arc::clone(&self.metrics), days: Arc::clone(&self.days) };
+            let run = move || writer::run(dir.as_deref(), &entries, &woken, &settings, &book, &counts);
             if let Err(error) = std::thread::Builder::new().name("query-log".to_owned()).spawn(run) {
                 tracing::error!(%error, "no thread for the query log; searches are not counted");
             }
@@ -167,6 +190,12 @@ impl QueryLog {
             found: found.into_iter().take(MAX_FOUND).collect(),
             words: is_logged.then(|| [cut(description), cut(keywords)]),
         };
+        self.days.add(SearchDay {
+            day: entry.at,
+            searches: 1,
+            without_result: u64::from(entry.found.is_empty()),
+            ..SearchDay::default()
+        });
         self.metrics.searches.inc();
         if entry.found.is_empty() {
             self.metrics.searches_without_result.inc();
@@ -174,6 +203,11 @@ impl QueryLog {
         if self.thread().queue.try_send(Entry::Search(entry)).is_err() {
             tracing::debug!("a search was not logged: the queue is full");
         }
+    }
+
+    /// Counts tokens that the answer of a search cost less than the definitions of all tools.
+    pub fn saved(&self, tokens: u64) {
+        self.days.add(SearchDay { day: now_ms(), tokens_saved: tokens, ..SearchDay::default() });
     }
 
     /// Returns the tools that often followed a tool within a session of this principal, the most frequent

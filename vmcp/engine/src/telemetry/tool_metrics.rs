@@ -1,7 +1,7 @@
 //! Metrics of tools: [`ToolMetricsRecorder`] observes each call and hands it to a thread that counts it in
 //! `state.db`. [`book`] has the figures that requests read, [`report`] shows them to people and models,
-//! [`history`] the sums of each day and single calls; `by_principal` keeps the figures of each identity, in
-//! memory.
+//! [`history`] the sums of each day and single calls, [`usage`] the sums of days over all tools, with those of
+//! searches (`search_days`); `by_principal` keeps the figures of each identity, in memory.
 //!
 //! The request path never waits: a call goes into a bounded queue, and is dropped and counted
 //! (`vmcp_tool_metrics_dropped_total`) when the queue is full.
@@ -10,6 +10,8 @@ pub mod book;
 pub(crate) mod by_principal;
 pub mod history;
 pub mod report;
+pub(crate) mod search_days;
+pub mod usage;
 mod writer;
 
 use std::path::PathBuf;
@@ -27,6 +29,8 @@ use super::metrics::Metrics;
 pub use book::MetricsBook;
 use book::SharedBook;
 use history::{CallsReport, DaysReport, HistoryQuery};
+use search_days::SearchDays;
+use usage::UsageReport;
 
 /// A backend and its own name of a tool: outlives catalogs and renames.
 pub(crate) type ToolKey = (Arc<str>, Arc<str>);
@@ -43,6 +47,7 @@ pub struct ToolMetricsRecorder {
     book: SharedBook,
     /// Days after which a call leaves the log.
     retention_days: Arc<AtomicU32>,
+    search_days: Arc<SearchDays>,
     metrics: Arc<Metrics>,
 }
 
@@ -57,6 +62,8 @@ enum Entry {
     Days(HistoryQuery, oneshot::Sender<DaysReport>),
     /// Answers with logged calls.
     Calls(HistoryQuery, oneshot::Sender<CallsReport>),
+    /// Answers with the sums of days over all tools, and of searches.
+    Usage(HistoryQuery, oneshot::Sender<UsageReport>),
 }
 
 /// A call to be counted.
@@ -94,15 +101,20 @@ impl ToolMetricsRecorder {
         let (wake, woken) = mpsc::channel();
         let book = SharedBook::default();
         let retention_days = Arc::new(AtomicU32::new(retention_days));
+        let search_days = Arc::<SearchDays>::default();
         let recorder = ToolMetricsRecorder {
             queue,
             wake,
             book: Arc::clone(&book),
             retention_days: Arc::clone(&retention_days),
+            search_days: Arc::clone(&search_days),
             metrics: Arc::clone(metrics),
         };
         let dropped = metrics.tool_metrics_dropped.clone();
-        let run = move || writer::run(dir.as_deref(), &entries, &woken, &book, &retention_days, &dropped);
+        let run = move || {
+            let shared = writer::WriterParts { book, retention_days, search_days, dropped };
+            writer::run(dir.as_deref(), &entries, &woken, &shared);
+        };
         if let Err(error) = std::thread::Builder::new().name("tool-metrics".to_owned()).spawn(run) {
             tracing::error!(%error, "no thread for metrics of tools; calls are not counted");
         }
@@ -140,6 +152,18 @@ impl ToolMetricsRecorder {
         let (answer, answered) = oneshot::channel();
         self.send(Entry::Calls(wanted, answer));
         answered.await.ok()
+    }
+
+    /// Returns the sums of days over all tools, and of searches, likewise.
+    pub async fn usage(&self, wanted: HistoryQuery) -> Option<UsageReport> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Entry::Usage(wanted, answer));
+        answered.await.ok()
+    }
+
+    /// Returns the counts of searches that the writer adds to the sums of days.
+    pub(crate) fn search_days(&self) -> &Arc<SearchDays> {
+        &self.search_days
     }
 
     /// Forgets metrics; returns the number of tools that had some.

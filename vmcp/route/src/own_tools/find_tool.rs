@@ -252,6 +252,7 @@ fn answer(
     metrics.find_tool_results.observe(returned.len() as f64);
     // An answer may cost more than a small catalog; a histogram takes no negative values.
     metrics.token_savings.observe(answer.token_metrics.savings_percent.max(0.0));
+    engine.query_log().saved(u64::try_from(answer.token_metrics.tokens_saved).unwrap_or_default());
     to_raw_value(&answer)
 }
 

@@ -9,6 +9,8 @@ use crate::testing::{KEYWORDS, Scripted, backends, call, call_with, config, engi
 use vmcp_engine::access::identity::{Identity, Principal};
 use vmcp_engine::engine::Engine;
 use vmcp_engine::telemetry::query_log::reading::LogReading;
+use vmcp_engine::telemetry::tool_metrics::history::HistoryQuery;
+use vmcp_engine::telemetry::tool_metrics::usage::UsageDay;
 
 const LOGGED: &str = "optimizer: { embeddings: { provider: none }, queryLog: { enabled: true } }\n";
 const RECOMMENDING: &str =
@@ -42,6 +44,31 @@ async fn logged(engine: &Engine) -> LogReading {
 
 fn calls(search: &LoggedSearch) -> Vec<(String, Option<usize>)> {
     search.calls.iter().map(|call| (call.tool.to_string(), call.rank)).collect()
+}
+
+#[tokio::test]
+async fn searches_are_summed_by_day_with_the_tokens_that_they_save_though_none_is_logged() {
+    // An answer costs more than a catalog of a few words.
+    let long = "Else. ".repeat(1000);
+    let tools =
+        [("add", "Adds numbers.", json!({})), ("fail", "Fails.", json!({})), ("other", &*long, json!({}))];
+    let server = Scripted::start(&tools).await;
+    let engine = engine(&backends(&[("s", &server.url)], KEYWORDS)).await;
+    let mut saved = 0;
+    for words in ["add numbers", "zebra"] {
+        let arguments = json!({"tool_description": words, "detail": "names"});
+        let found = call(&engine, "find_tool", arguments).await.unwrap();
+        saved += found["structuredContent"]["token_metrics"]["tokens_saved"].as_u64().expect("some");
+    }
+    use_tool(&engine, &Caller::default(), "s_fail").await;
+    let usage = engine.tool_metrics().usage(HistoryQuery::default()).await.expect("the database");
+    // The day may end while the test runs.
+    let sum = |of: fn(&UsageDay) -> u64| usage.days.iter().map(of).sum::<u64>();
+    assert_eq!(usage.days.len(), 30);
+    assert_eq!((sum(|day| day.searches), sum(|day| day.without_result)), (2, 1));
+    assert_eq!((sum(|day| day.calls), sum(|day| day.failures)), (1, 1));
+    assert_eq!(sum(|day| day.tokens_saved), saved);
+    assert_eq!((&*usage.tools[0].tool, usage.tools[0].failures), ("fail", 1));
 }
 
 #[tokio::test]

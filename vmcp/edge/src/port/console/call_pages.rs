@@ -1,6 +1,7 @@
 //! The data of the pages about calls.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use axum::Extension;
 use axum::extract::{Query, State};
@@ -9,11 +10,11 @@ use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 use vmcp_console::links::EXACT;
 use vmcp_console::pages::calls::{
-    Call, CallFilter, call as call_page, calls as calls_page, rows as call_rows,
+    Call, CallFilter, MAX_TIMELINE, TimedCall, call as call_page, calls as calls_page, rows as call_rows,
 };
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::telemetry::calls::CallRecord;
-use vmcp_engine::telemetry::recent::CallEntry;
+use vmcp_engine::telemetry::recent::{CallEntry, TracedCall, WantedCall};
 
 use super::access::{ConsoleDoor, Visitor};
 
@@ -77,7 +78,16 @@ pub(super) async fn one(
     let entries = door.admin().0.calls.entries(number).entries;
     match entries.first().filter(|(first, _)| *first == number) {
         Some((_, entry)) => {
-            let call = Call { facts: facts(&entry.record), ..shown(number, entry) };
+            let trace = entry.record.trace;
+            let calls =
+                door.admin().0.calls.traced(&trace.map_or(WantedCall::Number(number), WantedCall::Trace));
+            let template = door.engine().snapshot().config.telemetry.trace_url.clone();
+            let call = Call {
+                facts: facts(&entry.record),
+                trace_address: trace.and_then(|id| Some(template?.of(&hex::encode(id)))),
+                timeline: timeline(calls),
+                ..shown(number, entry)
+            };
             Html(call_page(&door.frame(&visitor), &call)).into_response()
         }
         None => (StatusCode::NOT_FOUND, "this call is not kept: the latest 1000 calls are\n").into_response(),
@@ -117,8 +127,27 @@ fn shown(number: u64, CallEntry { at, record, .. }: &CallEntry) -> Call {
         server_ms: record.backend_took.as_secs_f64() * 1e3,
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,
-        facts: Vec::new(),
+        ..Call::default()
     }
+}
+
+/// Returns the calls of a trace by the time of their begin.
+fn timeline(calls: Vec<TracedCall>) -> Vec<TimedCall> {
+    // A text of this process can be read.
+    let begun = |call: &TracedCall| humantime::parse_rfc3339(&call.begun).unwrap_or(SystemTime::UNIX_EPOCH);
+    let mut calls: Vec<_> = calls.into_iter().map(|call| (begun(&call), call)).collect();
+    calls.sort_by_key(|(begun, call)| (*begun, call.within));
+    let Some(earliest) = calls.first().map(|(begun, _)| *begun) else { return Vec::new() };
+    let timed = |(begun, call): (SystemTime, TracedCall)| TimedCall {
+        number: call.call.id.unwrap_or_default(),
+        item: call.call.item.or(call.call.via).unwrap_or(call.call.method),
+        server: call.call.backend.unwrap_or_default(),
+        is_within: call.within,
+        begin_ms: begun.duration_since(earliest).unwrap_or_default().as_secs_f64() * 1e3,
+        took_ms: call.call.took_ms,
+        server_ms: call.backend_ms,
+    };
+    calls.into_iter().take(MAX_TIMELINE).map(timed).collect()
 }
 
 /// Returns the name of a caller: the subject of its identity, or its address.

@@ -1,5 +1,6 @@
 //! The data of the pages about servers and tools.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -7,10 +8,15 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use vmcp_console::frame::Frame;
-use vmcp_console::pages::catalog::{PAGE_SIZE, ToolRow, Visibility, catalog as catalog_page};
-use vmcp_console::pages::server::{MAX_CHANGES, ServerPage, server as server_page};
+use vmcp_console::pages::catalog::{
+    Catalog, CatalogFilter, PAGE_SIZE, ToolRow, Visibility, catalog as catalog_page,
+};
+use vmcp_console::pages::server::{
+    MAX_CHANGES, MAX_OFFERS, Offer, Offers, ServerPage, server as server_page,
+};
 use vmcp_console::pages::tool::{Change, Reliability, ToolAccess, ToolPage, tool as tool_page};
 use vmcp_console::text::{MAX_LINE, inert};
 use vmcp_engine::engine::Snapshot;
@@ -23,10 +29,15 @@ use super::answer::{indented, parsed};
 use super::other_pages::client_query::ClientQuery;
 use super::overview::remedy;
 use crate::port::admin::diagnosis::explain_tool::{ToolExplanation, explain};
+use crate::port::off_thread;
 
-/// The query `?from=NUMBER` of the catalog.
+/// The query `?q=WORDS&server=NAME&from=NUMBER` of the catalog.
 #[derive(Deserialize)]
 pub(super) struct CatalogQuery {
+    #[serde(default)]
+    q: String,
+    #[serde(default)]
+    server: String,
     #[serde(default)]
     from: usize,
 }
@@ -59,6 +70,12 @@ pub(super) enum Done {
     Restarted,
     /// A changed definition is trusted.
     Approved,
+    /// The figures of a tool are forgotten.
+    Forgotten,
+    /// A server is switched on.
+    Enabled,
+    /// A server is switched off.
+    Disabled,
 }
 
 impl Done {
@@ -68,6 +85,9 @@ impl Done {
             Done::Refreshed => "refreshed",
             Done::Restarted => "restarted",
             Done::Approved => "approved",
+            Done::Forgotten => "forgotten",
+            Done::Enabled => "enabled",
+            Done::Disabled => "disabled",
         }
     }
 
@@ -76,6 +96,9 @@ impl Done {
         match self {
             Done::Refreshed => "The server is being listed again.",
             Done::Restarted => "The connection is being made again.",
+            Done::Forgotten => "The figures of the tool are forgotten.",
+            Done::Enabled => "The server is switched on, and is being connected.",
+            Done::Disabled => "The server is switched off.",
             Done::Approved => "The definition is approved: clients find and call the tool again.",
         }
     }
@@ -86,12 +109,58 @@ pub(super) async fn tools(
     State(door): State<ConsoleDoor>,
     Extension(visitor): Extension<Visitor>,
     Query(query): Query<CatalogQuery>,
-) -> Html<String> {
+) -> Response {
     let snapshot = door.engine().snapshot();
+    let frame = door.frame(&visitor);
+    // Thousands of tools take a while.
+    off_thread(move || Html(catalog_page(&frame, &chosen(&snapshot, query)))).await
+}
+
+/// Returns the page of the catalog that a query asks for.
+fn chosen(snapshot: &Snapshot, CatalogQuery { q, server, from }: CatalogQuery) -> Catalog {
     let tools = &snapshot.unfiltered().tools;
-    let from = query.from.min(tools.len());
-    let rows: Vec<_> = tools.iter().skip(from).take(PAGE_SIZE).map(|tool| row(&snapshot, tool)).collect();
-    Html(catalog_page(&door.frame(&visitor), &rows, from, tools.len()))
+    let mut servers: BTreeMap<&str, usize> = BTreeMap::new();
+    for tool in tools {
+        *servers.entry(&tool.backend).or_default() += 1;
+    }
+    let filter = CatalogFilter { words: q, server };
+    let test = filter.test();
+    let fits = |tool: &&Arc<CatalogTool>| {
+        let texts: [&str; 4] = [&tool.name, &tool.definition.name, &tool.backend, &tool.description];
+        test(&tool.backend, &texts)
+    };
+    let fitting: Vec<_> = tools.iter().filter(fits).collect();
+    let first = from.min(fitting.len());
+    Catalog {
+        rows: fitting.iter().skip(first).take(PAGE_SIZE).map(|tool| row(snapshot, tool)).collect(),
+        first,
+        fitting: fitting.len(),
+        total: tools.len(),
+        filter,
+        servers: servers.into_iter().map(|(server, tools)| (server.to_owned(), tools)).collect(),
+    }
+}
+
+/// Returns what a server offers beside tools.
+fn offers_of(snapshot: &Snapshot, server: &str) -> Offers {
+    let catalog = snapshot.unfiltered();
+    let description = |raw: &RawValue| {
+        let definition = parsed(raw.get()).unwrap_or_default();
+        definition.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let offer = |key: &str, name: &str, raw: &RawValue| Offer {
+        key: key.to_owned(),
+        name: name.to_owned(),
+        description: description(raw),
+    };
+    let resources = catalog.resources.iter().filter(|it| &*it.backend == server).map(|it| &it.definition);
+    let templates = catalog.templates.iter().filter(|it| &*it.backend == server).map(|it| &it.definition);
+    let prompts = catalog.prompts.iter().filter(|it| &*it.backend == server);
+    Offers {
+        resources: resources.take(MAX_OFFERS).map(|it| offer(&it.uri, &it.name, &it.raw)).collect(),
+        templates: templates.take(MAX_OFFERS).map(|it| offer(&it.uri_template, &it.name, &it.raw)).collect(),
+        prompts: prompts.take(MAX_OFFERS).map(|it| offer(&it.name, &it.definition.name, &it.raw)).collect(),
+    }
 }
 
 /// Answers `GET /console/server`.
@@ -108,11 +177,14 @@ pub(super) async fn server(
         Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     };
     let of_server = || snapshot.unfiltered().tools_of(&query.server);
+    let configured = snapshot.config.backends.iter().find(|backend| *backend.name == *query.server);
     let data = ServerPage {
         remedy: remedy(&door, &status),
         instructions: snapshot.instructions_of(&query.server).map(str::to_owned),
         tools: of_server().take(PAGE_SIZE).map(|tool| row(&snapshot, tool)).collect(),
         total: of_server().count(),
+        offers: offers_of(&snapshot, &query.server),
+        is_switched_on: configured.filter(|_| door.engine().registrar().is_some()).map(|it| it.enabled),
         changes: changes.map(|change| (change.tool, change.state, change.at)).take(MAX_CHANGES).collect(),
         status,
     };

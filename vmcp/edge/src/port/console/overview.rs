@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Html;
 use vmcp_config::status::BackendStatus;
-use vmcp_console::pages::overview::{Activity, Overview, overview};
+use vmcp_console::pages::overview::{Activity, MAX_SPARKS, Overview, overview};
 use vmcp_engine::telemetry::calls::Outcome;
 use vmcp_engine::telemetry::recent::CallEntry;
 
@@ -60,6 +60,11 @@ fn activity<'a>(calls: impl Iterator<Item = &'a CallEntry>, now: SystemTime) -> 
     times.sort_by(f64::total_cmp);
     activity.median_ms = quantile(&times, 0.5);
     activity.p99_ms = quantile(&times, 0.99);
+    let latest = |times: &Vec<f64>| {
+        times.iter().skip(times.len().saturating_sub(MAX_SPARKS)).copied().collect::<Vec<_>>()
+    };
+    activity.latest_by_server =
+        by_server.iter().map(|(server, times)| (server.clone(), latest(times))).collect();
     activity.by_server = by_server
         .into_iter()
         .filter_map(|(server, mut times)| {
@@ -104,6 +109,12 @@ mod tests {
         assert_eq!((figures.kept, figures.last_minute, figures.failed), (3, 2, 1));
         assert_eq!((figures.median_ms, figures.p99_ms), (Some(20.0), Some(30.0)));
         assert!((figures.by_server["jira"] - 10.0).abs() < 1e-9, "{:?}", figures.by_server);
+        assert_eq!(figures.latest_by_server["jira"].len(), 3);
+        assert!((figures.latest_by_server["jira"][1] - 15.0).abs() < 1e-9, "in the order of time");
+        let many: Vec<_> = (0..99).map(|took| call(1, took, Outcome::Ok)).collect();
+        let latest = &activity(many.iter(), now).latest_by_server["jira"];
+        assert_eq!(latest.len(), MAX_SPARKS);
+        assert!((latest[MAX_SPARKS - 1] - 49.0).abs() < 1e-9, "the newest calls stay: {latest:?}");
         assert_eq!(activity([].iter(), now).median_ms, None);
     }
 }

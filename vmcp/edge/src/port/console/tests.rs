@@ -20,12 +20,13 @@ const OIDC: &str = "{ console: oidc, adminTokens: [a token of enough characters]
                     viewers: [a], redirectUri: \"https://vmcp.example.com/console/oidc/callback\" } }";
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const ANYWHERE: [u8; 4] = [0, 0, 0, 0];
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "",
     "tools",
     "search?q=x",
     "wanted",
     "calls",
+    "usage?days=7&server=x",
     "clients",
     "sent?who=bob",
     "connect",
@@ -141,7 +142,15 @@ async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
 async fn an_order_needs_the_form_token_of_its_own_session() {
     let engine = serving(&format!("{{ adminTokens: [{TOKEN}] }}")).await;
     let router = at(&engine, LOOPBACK);
-    let orders = ["refresh?server=x", "restart?server=x", "approve?server=x&tool=y", "try?server=x&tool=y"];
+    let orders = [
+        "refresh?server=x",
+        "restart?server=x",
+        "approve?server=x&tool=y",
+        "forget?server=x&tool=y",
+        "enable?server=x",
+        "disable?server=x",
+        "try?server=x&tool=y",
+    ];
     let token = form_token(&signed_in_page(&router).await);
     let server = "backends: [{ name: x, url: \"http://127.0.0.1:1/mcp\" }]";
     engine.apply(config(&format!("{server}\n{KEYWORDS}"))).await;
@@ -344,6 +353,20 @@ async fn a_browser_is_sent_from_the_root_to_the_console_and_others_read_the_rout
     );
     assert_eq!(send(&at(&engine, LOOPBACK), "GET", "/", &[], "").await.status(), StatusCode::OK);
     assert_eq!(send(&at(&engine, ANYWHERE), "GET", "/", &browser, "").await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn usage_looks_back_a_number_of_days_within_bounds() {
+    let router = at(&serving("{}").await, LOOPBACK);
+    for (days, expected) in
+        [("", 200), ("?days=7", 200), ("?days=365", 200), ("?days=0", 400), ("?days=366", 400)]
+    {
+        let answer = send(&router, "GET", &format!("/console/usage{days}"), &[], "").await;
+        assert_eq!(answer.status().as_u16(), expected, "{days}");
+        let page = text(answer).await;
+        assert!(expected == 200 || page.contains("days: write a number from 1 to 365"), "{page}");
+        assert!(expected == 400 || page.contains("No call was counted in this time."), "{page}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Html;
+use serde_json::Value;
 use vmcp_console::pages::try_tool::{CallEnd, TryTool, try_tool};
 use vmcp_console::schema::{ARGUMENT_PREFIX, arguments};
 use vmcp_engine::access::identity::Principal;
@@ -53,13 +54,15 @@ pub(super) async fn call(
         let address = address.map(|Extension(OperatorAddress(address))| address);
         let principal = Principal { address, ..Principal::default() };
         let confirmed = value(&pairs, "consent") == "yes";
-        data.end = Some(match arguments(&data.input_schema, &pairs) {
+        match arguments(&data.input_schema, &pairs) {
             Ok(arguments) => {
                 let request = OperatorCall { name: tool.name.clone(), arguments, confirmed };
-                end(operator_call::call(door.engine(), principal, &request).await)
+                let (end, result) = end(operator_call::call(door.engine(), principal, &request).await);
+                data.end = Some(end);
+                data.result = result;
             }
-            Err(mistake) => CallEnd::Mistake(mistake),
-        });
+            Err(mistake) => data.end = Some(CallEnd::Mistake(mistake)),
+        }
         value(&pairs, "arguments").clone_into(&mut data.given_json);
         let given = pairs
             .into_iter()
@@ -92,13 +95,16 @@ fn data(tool: &CatalogTool) -> TryTool {
     }
 }
 
-fn end(answer: serde_json::Result<OperatorAnswer>) -> CallEnd {
+/// Returns the end of a call, and its result; null without one.
+fn end(answer: serde_json::Result<OperatorAnswer>) -> (CallEnd, Value) {
     match answer {
         Ok(OperatorAnswer::Result(result)) => {
             let is_failure = result.get("isError").is_some_and(|is_error| is_error == true);
-            CallEnd::Answer(indented(&result.to_string()), is_failure)
+            (CallEnd::Answer(indented(&result.to_string()), is_failure), result)
         }
-        Ok(OperatorAnswer::Error(error)) => CallEnd::Answer(indented(&error.to_string()), true),
-        Err(error) => CallEnd::Mistake(error.to_string()),
+        Ok(OperatorAnswer::Error(error)) => {
+            (CallEnd::Answer(indented(&error.to_string()), true), Value::Null)
+        }
+        Err(error) => (CallEnd::Mistake(error.to_string()), Value::Null),
     }
 }

@@ -14,8 +14,7 @@ use vmcp_store::{SearchBatch, SearchCall, SearchLogBounds, StateStore, StoredSea
 use super::reading::{self, LogReading};
 use super::sequels::{MAX_TOOLS, SequelBook, SequelKey, Sessions};
 use super::windows::{OpenSearch, Windows};
-use super::{Called, Entry, QUEUE_CAPACITY, Searched, Settings};
-use crate::metrics::Metrics;
+use super::{Called, Entry, QUEUE_CAPACITY, SearchCounts, Searched, Settings};
 use crate::random::now_ms;
 use crate::telemetry::tool_metrics::ToolKey;
 
@@ -35,7 +34,7 @@ pub(super) fn run(
     woken: &Receiver<()>,
     settings: &ArcSwap<Settings>,
     book: &ArcSwap<SequelBook>,
-    metrics: &Metrics,
+    counts: &SearchCounts,
 ) {
     let opened =
         StateStore::open_or_in_memory(dir, "the query log is kept in memory only", "searches are not logged");
@@ -44,7 +43,7 @@ pub(super) fn run(
         store,
         settings,
         book,
-        metrics,
+        counts,
         windows: Windows::default(),
         sessions: Sessions::default(),
         unpruned: 0,
@@ -80,7 +79,7 @@ struct LogWriter<'a> {
     store: StateStore,
     settings: &'a ArcSwap<Settings>,
     book: &'a ArcSwap<SequelBook>,
-    metrics: &'a Metrics,
+    counts: &'a SearchCounts,
     windows: Windows,
     sessions: Sessions,
     /// Searches that were logged since the bounds were applied.
@@ -144,7 +143,7 @@ impl LogWriter<'_> {
             id
         });
         let ended = self.windows.open(client, OpenSearch { id, at, found, called: false });
-        self.metrics.searches_without_call.inc_by(ended as u64);
+        self.counts.ended_without_call(ended);
     }
 
     fn call(&mut self, call: &Called, settings: &Settings, batch: &mut Batch) {
@@ -201,7 +200,7 @@ impl LogWriter<'_> {
 
     fn expire(&mut self) {
         let ended = self.windows.expire(now_ms());
-        self.metrics.searches_without_call.inc_by(ended as u64);
+        self.counts.ended_without_call(ended);
     }
 
     /// Applies the bounds. Where searches are not logged, the log is another process's.

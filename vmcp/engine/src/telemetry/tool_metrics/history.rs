@@ -2,13 +2,13 @@
 //! `/admin/tool-metrics/days`, `/admin/tool-metrics/calls` and `vmcp metrics` show them.
 
 use serde::{Deserialize, Serialize};
-use vmcp_store::{CallHistory, CallLog, DayMetrics, StateStore, StoreError};
+use vmcp_store::{CallHistory, CallLog, DayMetrics, SearchDay, StateStore, StoreError};
 
 use super::report::{rounded, time};
 use crate::random::now_ms;
 
 /// Milliseconds of a day (UTC).
-const DAY: i64 = 24 * 60 * 60 * 1000;
+pub(super) const DAY: i64 = 24 * 60 * 60 * 1000;
 /// Days of an answer whose request names none.
 const DEFAULT_DAYS: u32 = 30;
 /// Most days that a request may name.
@@ -37,6 +37,24 @@ pub struct HistoryQuery {
 pub struct DaysReport {
     /// One entry for each tool that was called on a day.
     pub days: Vec<ToolDay>,
+    /// One entry for each day on which clients searched; none where a backend or a tool is chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub searches: Vec<SearchesOfDay>,
+}
+
+/// The searches of one day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchesOfDay {
+    /// The day (UTC), such as `2026-11-27`.
+    pub day: String,
+    /// Searches.
+    pub searches: u64,
+    /// Searches that found no tool.
+    pub without_result: u64,
+    /// Searches after which no found tool was called.
+    pub without_call: u64,
+    /// Tokens that the answers cost less than the definitions of all tools.
+    pub tokens_saved: u64,
 }
 
 /// The sums of one tool's calls on one day.
@@ -94,8 +112,15 @@ impl HistoryQuery {
 
     /// Reads the sums of days.
     pub fn days(&self, store: &StateStore) -> Result<DaysReport, StoreError> {
-        let days = store.daily_metrics(self.wanted(now_ms()))?;
-        Ok(DaysReport { days: days.into_iter().map(ToolDay::from).collect() })
+        let wanted = self.wanted(now_ms());
+        let days = store.daily_metrics(wanted)?;
+        // Searches are of all tools.
+        let is_of_all = self.server.is_none() && self.tool.is_none();
+        let searches = if is_of_all { store.search_days(wanted.since, wanted.limit)? } else { Vec::new() };
+        Ok(DaysReport {
+            days: days.into_iter().map(ToolDay::from).collect(),
+            searches: searches.into_iter().map(SearchesOfDay::from).collect(),
+        })
     }
 
     /// Reads single calls.
@@ -104,7 +129,7 @@ impl HistoryQuery {
         Ok(CallsReport { calls: calls.into_iter().map(PastCall::from).collect() })
     }
 
-    fn wanted(&self, now_ms: i64) -> CallHistory<'_> {
+    pub(super) fn wanted(&self, now_ms: i64) -> CallHistory<'_> {
         let today = now_ms - now_ms.rem_euclid(DAY);
         let days = i64::from(self.days.unwrap_or(DEFAULT_DAYS).max(1));
         CallHistory {
@@ -116,12 +141,27 @@ impl HistoryQuery {
     }
 }
 
+/// Returns the choice with room for each day that a request may name.
+pub(super) fn every_day(wanted: CallHistory<'_>) -> CallHistory<'_> {
+    CallHistory { limit: MAX_DAYS as usize, ..wanted }
+}
+
+/// Returns the date (UTC) of a day: RFC 3339 begins with it.
+pub(super) fn date(begin: i64) -> String {
+    time(begin).chars().take(10).collect()
+}
+
+impl From<SearchDay> for SearchesOfDay {
+    fn from(of: SearchDay) -> Self {
+        let SearchDay { day, searches, without_result, without_call, tokens_saved } = of;
+        SearchesOfDay { day: date(day), searches, without_result, without_call, tokens_saved }
+    }
+}
+
 impl From<DayMetrics> for ToolDay {
     fn from(day: DayMetrics) -> Self {
-        // RFC 3339 begins with the date.
-        let date = time(day.day).chars().take(10).collect();
         ToolDay {
-            day: date,
+            day: date(day.day),
             server: day.backend,
             tool: day.tool,
             call_count: day.call_count,
@@ -163,6 +203,13 @@ mod tests {
         let calls = of(2).calls(&store).unwrap().calls;
         assert_eq!(calls.len(), 2);
         assert_eq!((&*calls[0].outcome, calls[0].latency_ms), ("ok", 2.0));
+        let search = SearchDay { day: today, searches: 2, without_result: 1, ..SearchDay::default() };
+        store.add_search_days(&[search, SearchDay { day: today - 2 * DAY, ..search }]).unwrap();
+        let searches = of(2).days(&store).unwrap().searches;
+        assert_eq!(searches.len(), 1);
+        assert_eq!((searches[0].searches, searches[0].without_result), (2, 1));
+        let of_one = HistoryQuery { server: Some("s".to_owned()), ..of(2) }.days(&store).unwrap();
+        assert!(of_one.searches.is_empty() && !of_one.days.is_empty(), "searches are of all tools");
         let newest = of(2).days(&store).unwrap().days.remove(0);
         assert_eq!(time(today), format!("{}T00:00:00Z", newest.day));
         assert_eq!((newest.call_count, newest.success_count, newest.failure_count), (1, 1, 0));

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use vmcp_store::{CallFact, StateStore, StoreError, ToolMetrics};
 
 use super::book::{MetricsBook, SharedBook};
+use super::search_days::SearchDays;
 use super::{CountedCall, Entry, Filter};
 
 /// Time between two commits: a crash loses no more than the calls of this time.
@@ -22,22 +23,27 @@ const PRUNE_INTERVAL: Duration = Duration::from_hours(1);
 /// Calls that are kept while another process holds the database; further ones are dropped and counted.
 const MAX_UNWRITTEN: usize = 65_536;
 
+/// Parts that the writer shares with the recorder.
+pub(super) struct WriterParts {
+    /// The published figures.
+    pub(super) book: SharedBook,
+    /// Days after which a call leaves the log.
+    pub(super) retention_days: Arc<AtomicU32>,
+    /// Counts of searches that wait to be written.
+    pub(super) search_days: Arc<SearchDays>,
+    /// Counts calls that are not written.
+    pub(super) dropped: Counter,
+}
+
 /// Runs until the recorder is dropped.
-pub(super) fn run(
-    dir: Option<&Path>,
-    entries: &Receiver<Entry>,
-    woken: &Receiver<()>,
-    book: &SharedBook,
-    retention_days: &AtomicU32,
-    dropped: &Counter,
-) {
+pub(super) fn run(dir: Option<&Path>, entries: &Receiver<Entry>, woken: &Receiver<()>, shared: &WriterParts) {
     let opened = StateStore::open_or_in_memory(
         dir,
         "metrics of tools are kept in memory only",
         "calls are not counted",
     );
     let Some(store) = opened else { return };
-    let mut writer = Writer { store, book, dropped, waiting: BTreeMap::new(), unwritten: 0 };
+    let mut writer = Writer { store, shared, waiting: BTreeMap::new(), unwritten: 0 };
     writer.load();
     let mut prune_at = Instant::now();
     loop {
@@ -45,7 +51,7 @@ pub(super) fn run(
         writer.take(entries);
         if Instant::now() >= prune_at {
             prune_at = Instant::now() + PRUNE_INTERVAL;
-            writer.prune(retention_days.load(Ordering::Relaxed));
+            writer.prune(shared.retention_days.load(Ordering::Relaxed));
         }
         if ends {
             return;
@@ -58,8 +64,7 @@ type Waiting = BTreeMap<(Arc<str>, String), Vec<CallFact>>;
 
 struct Writer<'a> {
     store: StateStore,
-    book: &'a SharedBook,
-    dropped: &'a Counter,
+    shared: &'a WriterParts,
     waiting: Waiting,
     /// Calls in `waiting`.
     unwritten: usize,
@@ -93,6 +98,10 @@ impl Writer<'_> {
                     self.commit();
                     reply(answer, self.or_in_memory(|store| wanted.calls(store)));
                 }
+                Entry::Usage(wanted, answer) => {
+                    self.commit();
+                    reply(answer, self.or_in_memory(|store| wanted.usage(store)));
+                }
             }
         }
         self.commit();
@@ -100,7 +109,7 @@ impl Writer<'_> {
 
     fn count(&mut self, call: CountedCall) {
         if self.unwritten >= MAX_UNWRITTEN {
-            self.dropped.inc();
+            self.shared.dropped.inc();
             return;
         }
         self.unwritten += 1;
@@ -109,6 +118,25 @@ impl Writer<'_> {
     }
 
     fn commit(&mut self) {
+        self.commit_calls();
+        self.commit_searches();
+    }
+
+    /// Adds the counts of searches to the sums of their days.
+    fn commit_searches(&mut self) {
+        let days = self.shared.search_days.take();
+        if days.is_empty() {
+            return;
+        }
+        if let Err(error) = self.or_in_memory(|store| store.add_search_days(&days)) {
+            tracing::warn!(%error, "sums of searches are written later");
+            for day in days {
+                self.shared.search_days.add(day);
+            }
+        }
+    }
+
+    fn commit_calls(&mut self) {
         if self.waiting.is_empty() {
             return;
         }
@@ -136,9 +164,9 @@ impl Writer<'_> {
             tracing::warn!(%error, "metrics of tools could not be reset");
             return;
         }
-        let mut book = MetricsBook::clone(&self.book.load());
+        let mut book = MetricsBook::clone(&self.shared.book.load());
         let forgotten = book.forget(filter);
-        self.book.store(Arc::new(book));
+        self.shared.book.store(Arc::new(book));
         let _ = answer.send(forgotten);
     }
 
@@ -153,11 +181,11 @@ impl Writer<'_> {
     }
 
     fn publish(&self, changed: Vec<ToolMetrics>) {
-        let mut book = MetricsBook::clone(&self.book.load());
+        let mut book = MetricsBook::clone(&self.shared.book.load());
         for metrics in changed {
             book.put(metrics);
         }
-        self.book.store(Arc::new(book));
+        self.shared.book.store(Arc::new(book));
     }
 
     /// Runs `work` on the database. When the file fails, the figures go on in memory; while another process
@@ -170,7 +198,7 @@ impl Writer<'_> {
             Err(error) if !matches!(error, StoreError::Busy) && self.store.path().is_some() => {
                 tracing::warn!(%error, "metrics of tools are kept in memory only");
                 let memory = StateStore::in_memory()?;
-                memory.put_tool_metrics(self.book.load().all().map(AsRef::as_ref))?;
+                memory.put_tool_metrics(self.shared.book.load().all().map(AsRef::as_ref))?;
                 self.store = memory;
                 work(&self.store)
             }
@@ -223,8 +251,16 @@ mod tests {
         let (_queue, entries) = mpsc::sync_channel(1);
         // The writer looks once, and ends.
         drop(wake);
-        let (book, counter) = (SharedBook::default(), Counter::default());
-        run(Some(folder.path()), &entries, &woken, &book, &AtomicU32::new(retention), &counter);
+        let search_days = Arc::<SearchDays>::default();
+        search_days.add(vmcp_store::SearchDay { day: now, searches: 4, ..vmcp_store::SearchDay::default() });
+        let shared = WriterParts {
+            book: SharedBook::default(),
+            retention_days: Arc::new(AtomicU32::new(retention)),
+            search_days,
+            dropped: Counter::default(),
+        };
+        run(Some(folder.path()), &entries, &woken, &shared);
+        assert_eq!(store.search_days(0, 9).unwrap()[0].searches, 4, "written at the end");
         assert_eq!(store.tool_metrics("s", "t").unwrap().unwrap().call_count, 2);
         let all = CallHistory { limit: 9, ..CallHistory::default() };
         assert_eq!(store.daily_metrics(all).unwrap().len(), 2);

@@ -22,7 +22,7 @@ Examples:
   vmcp metrics
   vmcp metrics --failing
   vmcp metrics --backend github --tool create_issue -o json
-  vmcp metrics --days 7                         calls of each tool by day, which are kept for good
+  vmcp metrics --days 7                         calls of each tool, and searches, by day: kept for good
   vmcp metrics --calls --backend github         single calls of the last days, the newest first
   vmcp metrics --backend github --reset
 
@@ -159,8 +159,12 @@ fn show_history(
                 Some(server) => server.admin(&format!("admin/tool-metrics/days?{query}")).await?,
                 None => wanted.days(&database(global)?).map_err(failed)?,
             };
-            output::print(arguments.output, &report, || days_table(&report))?;
-            report.days.is_empty()
+            let tables = || {
+                let tables = [days_table(&report), searches_table(&report)];
+                tables.into_iter().filter(|table| !table.is_empty()).collect::<Vec<_>>().join("\n\n")
+            };
+            output::print(arguments.output, &report, tables)?;
+            report.days.is_empty() && report.searches.is_empty()
         };
         if is_empty {
             notes::note("no such call was counted");
@@ -195,6 +199,18 @@ fn days_table(report: &DaysReport) -> String {
         ]
     });
     output::table(["DAY", "TOOL", "BACKEND", "CALLS", "FAILED", "LATENCY"], rows)
+}
+
+fn searches_table(report: &DaysReport) -> String {
+    if report.searches.is_empty() {
+        return String::new();
+    }
+    let rows = report.searches.iter().map(|of| {
+        let counts = [of.searches, of.without_result, of.without_call, of.tokens_saved];
+        let [searches, without_result, without_call, saved] = counts.map(|count| count.to_string());
+        [of.day.clone(), searches, without_result, without_call, saved]
+    });
+    output::table(["DAY", "SEARCHES", "NO RESULT", "NO CALL", "TOKENS SAVED"], rows)
 }
 
 fn calls_table(report: &CallsReport) -> String {

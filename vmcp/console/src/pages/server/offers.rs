@@ -1,0 +1,81 @@
+//! Offers of a server beside its tools: resources, templates of resources, and prompts.
+
+use maud::{Markup, html};
+
+use crate::frame::table;
+use crate::text;
+
+/// Most entries of each kind that the page lists.
+pub const MAX_OFFERS: usize = 200;
+/// Most characters of a description in the table.
+const MAX_SUMMARY: usize = 160;
+
+/// Resources, templates of resources and prompts of a server.
+#[derive(Debug, Clone, Default)]
+pub struct Offers {
+    /// Resources, by URI.
+    pub resources: Vec<Offer>,
+    /// Templates, by their text.
+    pub templates: Vec<Offer>,
+    /// Prompts, by the name that clients use.
+    pub prompts: Vec<Offer>,
+}
+
+/// A resource, a template or a prompt.
+#[derive(Debug, Clone, Default)]
+pub struct Offer {
+    /// URI, template, or name of a prompt.
+    pub key: String,
+    /// Its name at its server.
+    pub name: String,
+    /// Its description.
+    pub description: String,
+}
+
+/// Shows each kind that the server offers; at most [`MAX_OFFERS`] of each are in `offers`.
+pub(super) fn offers(offers: &Offers) -> Markup {
+    let kinds = [
+        ("Resources", "URI", &offers.resources),
+        ("Templates of resources", "Template", &offers.templates),
+        ("Prompts", "Prompt", &offers.prompts),
+    ];
+    html! {
+        @for (kind, key, entries) in kinds {
+            @if !entries.is_empty() {
+                h2 { (kind) }
+                @if entries.len() >= MAX_OFFERS { p { "The first " (MAX_OFFERS) "." } }
+                (table(kind, &[key, "Name at its server", "Description"], &html! {
+                    @for entry in entries {
+                        tr {
+                            th scope="row" { code { (text::line(&entry.key)) } }
+                            td { (text::line(&entry.name)) }
+                            td.wide { bdi { (text::inert(&entry.description, MAX_SUMMARY)) } }
+                        }
+                    }
+                }))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_that_are_there_are_shown_inert_and_a_uri_is_no_link() {
+        let hostile = Offer {
+            key: "javascript:alert(1)".to_owned(),
+            name: "<img src=x>".to_owned(),
+            description: "\u{202e}".repeat(1 << 20),
+        };
+        let shown = offers(&Offers { resources: vec![hostile], ..Offers::default() }).into_string();
+        assert!(shown.contains("<h2>Resources</h2>") && !shown.contains("Prompts"), "{shown}");
+        assert!(shown.contains("<bdi>javascript:alert(1)</bdi>") && !shown.contains("href"), "{shown}");
+        assert!(
+            !shown.contains("<img") && !shown.contains('\u{202e}') && shown.len() < 8_000,
+            "{}",
+            shown.len()
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! The content of a tool's result, each block by its kind. Blocks are a server's: only pictures and sounds of
+//! kinds that hold no script are shown as such.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::text;
+
+/// Most blocks that are shown.
+const MAX_BLOCKS: usize = 20;
+/// Most characters of Base64 of a picture or sound: 750 kB.
+const MAX_MEDIA: usize = 1_000_000;
+/// Most characters of Base64 of all pictures and sounds of a result.
+const MAX_ALL_MEDIA: usize = 4_000_000;
+/// Kinds of pictures that are shown. SVG is a document that may hold script.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Kinds of sounds that can be played.
+const SOUNDS: [&str; 7] =
+    ["audio/mpeg", "audio/wav", "audio/x-wav", "audio/ogg", "audio/webm", "audio/mp4", "audio/flac"];
+
+/// Shows the blocks of a `CallToolResult`; nothing if it has no list of them.
+pub(super) fn content(result: &Value) -> Markup {
+    let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut left = MAX_ALL_MEDIA;
+    html! {
+        @for block in blocks.iter().take(MAX_BLOCKS) { (shown(block, &mut left)) }
+        @if blocks.len() > MAX_BLOCKS { p { (blocks.len() - MAX_BLOCKS) " more blocks." } }
+    }
+}
+
+fn shown(block: &Value, left: &mut usize) -> Markup {
+    let part = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+    match part("type") {
+        "text" => text::prose(part("text")),
+        kind @ ("image" | "audio") => media(kind, part("mimeType"), part("data"), left),
+        "resource_link" => html! {
+            p { "Resource " code { (text::line(part("uri"))) } " " (text::line(part("name"))) }
+        },
+        "resource" => resource(block.get("resource").unwrap_or(&Value::Null)),
+        other => html! { p { "A block of the kind " code { (text::line(other)) } "." } },
+    }
+}
+
+/// Shows a picture or a sound of a known kind within the bounds.
+fn media(kind: &str, mime_type: &str, data: &str, left: &mut usize) -> Markup {
+    let known: &[&str] = if kind == "image" { &PICTURES } else { &SOUNDS };
+    // The type of the list goes into the page, never the server's own text.
+    let known = known.iter().find(|known| known.eq_ignore_ascii_case(mime_type.trim()));
+    let is_base64 =
+        data.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
+    match known {
+        Some(known) if data.len() <= MAX_MEDIA.min(*left) && !data.is_empty() && is_base64 => {
+            *left -= data.len();
+            let address = format!("data:{known};base64,{data}");
+            html! {
+                p {
+                    @if kind == "image" { img.result src=(address) alt=(format!("Picture of the answer, {known}")); }
+                    @else { audio controls src=(address) {} }
+                }
+            }
+        }
+        _ => html! {
+            p {
+                "An " (kind) " of the type " code { (text::line(mime_type)) } ", "
+                (text::bytes(data.len() as u64)) " of Base64, that is not shown here."
+            }
+        },
+    }
+}
+
+fn resource(resource: &Value) -> Markup {
+    let part = |key: &str| resource.get(key).and_then(Value::as_str);
+    html! {
+        p { "Resource " code { (text::line(part("uri").unwrap_or_default())) } " " (text::line(part("mimeType").unwrap_or_default())) }
+        @if let Some(text) = part("text") { (text::prose(text)) }
+        @if let Some(blob) = part("blob") { p { (text::bytes(blob.len() as u64)) " of Base64." } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(blocks: Value) -> String {
+        content(&json!({ "content": blocks })).into_string()
+    }
+
+    #[test]
+    fn texts_pictures_sounds_and_resources_are_shown_by_their_kind() {
+        let shown = of(json!([
+            {"type": "text", "text": "two\nlines"},
+            {"type": "image", "mimeType": "image/PNG", "data": "iVBORw0KGgo="},
+            {"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="},
+            {"type": "resource_link", "uri": "file:///a", "name": "a"},
+            {"type": "resource", "resource": {"uri": "file:///b", "text": "inside"}},
+        ]));
+        for part in [
+            "two\nlines",
+            "src=\"data:image/png;base64,iVBORw0KGgo=\"",
+            "<audio controls src=\"data:audio/wav;base64,UklGRg==\">",
+            "<bdi>file:///a</bdi>",
+            "inside",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!shown.contains("href"), "the URI of a server is no link: {shown}");
+    }
+
+    #[test]
+    fn hostile_blocks_stay_inert_and_bounded() {
+        for block in [
+            json!({"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="}),
+            json!({"type": "image", "mimeType": "text/html", "data": "PHN2Zz4="}),
+            json!({"type": "image", "mimeType": "image/png\" onerror=\"x", "data": "PHN2Zz4="}),
+            json!({"type": "image", "mimeType": "image/png", "data": "a\" onerror=\"x"}),
+            json!({"type": "audio", "mimeType": "image/png", "data": "PHN2Zz4="}),
+            json!({"type": "image", "mimeType": "image/png", "data": "A".repeat(MAX_MEDIA + 1)}),
+            json!({"type": "<script>", "data": 7}),
+            json!("<script>"),
+        ] {
+            let shown = of(json!([block]));
+            assert!(
+                !shown.contains("<img") && !shown.contains("<audio") && !shown.contains("<script"),
+                "{shown}"
+            );
+            assert!(shown.len() < 2_000, "{}", shown.len());
+        }
+        let picture = json!({"type": "image", "mimeType": "image/png", "data": "A".repeat(MAX_MEDIA)});
+        let shown = of(vec![picture; 30].into());
+        assert_eq!(shown.matches("<img").count(), MAX_ALL_MEDIA / MAX_MEDIA);
+        assert!(shown.contains("10 more blocks"), "{}", shown.len());
+        assert_eq!(content(&json!({"content": "x"})).into_string(), "");
+    }
+}

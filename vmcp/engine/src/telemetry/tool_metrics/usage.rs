@@ -1,0 +1,130 @@
+//! Usage over days, as the console shows it: calls and searches of each day, days without any included, and
+//! the most called tools.
+
+use std::collections::BTreeMap;
+
+use vmcp_store::{DayCalls, SearchDay, StateStore, StoreError, ToolCalls};
+
+use super::history::{DAY, HistoryQuery, date, every_day};
+use crate::random::now_ms;
+
+/// Calls and searches over days.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UsageReport {
+    /// One entry for each day, newest first.
+    pub days: Vec<UsageDay>,
+    /// The most called tools, at most as many as the query's limit.
+    pub tools: Vec<UsageTool>,
+}
+
+/// Calls and searches of one day.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UsageDay {
+    /// The day (UTC), such as `2026-11-27`.
+    pub day: String,
+    /// Calls.
+    pub calls: u64,
+    /// Calls that failed.
+    pub failures: u64,
+    /// Mean latency in milliseconds; `None` on a day that had no call.
+    pub avg_latency_ms: Option<f64>,
+    /// Searches.
+    pub searches: u64,
+    /// Searches that found no tool.
+    pub without_result: u64,
+    /// Searches after which no found tool was called.
+    pub without_call: u64,
+    /// Tokens that the answers of searches cost less than the definitions of all tools.
+    pub tokens_saved: u64,
+}
+
+/// Calls of one tool on all these days.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageTool {
+    /// The backend's name.
+    pub server: String,
+    /// The tool's own name at its backend.
+    pub tool: String,
+    /// Calls.
+    pub calls: u64,
+    /// Calls that failed.
+    pub failures: u64,
+    /// Mean latency in milliseconds.
+    pub avg_latency_ms: f64,
+}
+
+impl HistoryQuery {
+    /// Reads the usage of the chosen days. The choice of a backend or a tool leaves searches as they are:
+    /// they are of all tools.
+    pub fn usage(&self, store: &StateStore) -> Result<UsageReport, StoreError> {
+        let now = now_ms();
+        let wanted = self.wanted(now);
+        let by_day = every_day(wanted);
+        let calls = store.calls_by_day(by_day)?;
+        let searches = store.search_days(by_day.since, by_day.limit)?;
+        let tools = store.calls_by_tool(wanted)?;
+        Ok(UsageReport {
+            days: days(now, wanted.since, calls, searches),
+            tools: tools.into_iter().map(UsageTool::from).collect(),
+        })
+    }
+}
+
+/// Joins calls and searches by day, from today back to `since`.
+fn days(now: i64, since: i64, calls: Vec<DayCalls>, searches: Vec<SearchDay>) -> Vec<UsageDay> {
+    let mut calls: BTreeMap<i64, DayCalls> = calls.into_iter().map(|day| (day.day, day)).collect();
+    let mut searches: BTreeMap<i64, SearchDay> = searches.into_iter().map(|day| (day.day, day)).collect();
+    let today = now - now.rem_euclid(DAY);
+    let begins = (0..=(today - since) / DAY).map(|age| today - age * DAY);
+    begins
+        .map(|begin| {
+            let calls = calls.remove(&begin);
+            let searches = searches.remove(&begin).unwrap_or_default();
+            UsageDay {
+                day: date(begin),
+                calls: calls.as_ref().map_or(0, |day| day.calls),
+                failures: calls.as_ref().map_or(0, |day| day.failures),
+                avg_latency_ms: calls.map(|day| day.avg_latency_ms),
+                searches: searches.searches,
+                without_result: searches.without_result,
+                without_call: searches.without_call,
+                tokens_saved: searches.tokens_saved,
+            }
+        })
+        .collect()
+}
+
+impl From<ToolCalls> for UsageTool {
+    fn from(tool: ToolCalls) -> Self {
+        let ToolCalls { backend, tool, calls, failures, avg_latency_ms } = tool;
+        UsageTool { server: backend, tool, calls, failures, avg_latency_ms }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vmcp_store::CallFact;
+
+    use super::*;
+
+    #[test]
+    fn every_day_has_an_entry_and_searches_stand_beside_calls() {
+        let store = StateStore::in_memory().unwrap();
+        let today = now_ms() - now_ms().rem_euclid(DAY);
+        let call = |at| CallFact { at, succeeded: false, latency_ms: 3.0, outcome: "timeout", error: None };
+        store.record_calls(&[("s", "t", &[call(today), call(today - 2 * DAY)][..])]).unwrap();
+        let search = SearchDay { day: today - DAY, searches: 2, tokens_saved: 70, ..SearchDay::default() };
+        store.add_search_days(&[search]).unwrap();
+        let of =
+            |days, limit| HistoryQuery { days: Some(days), limit: Some(limit), ..HistoryQuery::default() };
+        let usage = of(3, 1).usage(&store).unwrap();
+        let counts: Vec<_> = usage.days.iter().map(|it| (it.calls, it.failures, it.searches)).collect();
+        assert_eq!(counts, [(1, 1, 0), (0, 0, 2), (1, 1, 0)], "newest first; the limit is one of tools");
+        assert_eq!((usage.days[1].tokens_saved, usage.days[1].avg_latency_ms), (70, None));
+        assert_eq!(usage.days[0].day, date(today));
+        assert_eq!((&*usage.tools[0].tool, usage.tools[0].calls), ("t", 2));
+        let of_other = HistoryQuery { server: Some("other".to_owned()), ..of(3, 1) }.usage(&store).unwrap();
+        assert_eq!((of_other.days[0].calls, of_other.tools.len()), (0, 0));
+        assert_eq!(of_other.days[1].searches, 2);
+    }
+}
