@@ -272,6 +272,7 @@ fn pods_start_before_a_secret_that_they_bring() {
 fn a_program_that_clients_added_runs_in_an_image_of_a_rule_alone() {
     let rules = json!({ "admin": { "allow": [
         { "command": ["npx", "-y", "@acme/*"], "image": "node:22", "env": ["API_KEY"] },
+        { "image": "ghcr.io/acme/time:*", "args": ["--utc"] },
     ] } });
     let optimizer: Optimizer = serde_json::from_value(rules).unwrap();
     let planned = |image: &str, package: &str, variable: &str| {
@@ -293,6 +294,17 @@ fn a_program_that_clients_added_runs_in_an_image_of_a_rule_alone() {
     ] {
         let refused = planned(image, package, variable).unwrap_err();
         assert!(refused.starts_with("spec.image: clients of the VirtualMCPServer"), "{refused}");
+    }
+    for (image, argument, is_planned) in [
+        ("ghcr.io/acme/time:1.2", "--utc", true),
+        ("evil:1", "--utc", false),
+        ("ghcr.io/acme/time:1.2", "--root=/", false),
+    ] {
+        let spec = format!("{{image: '{image}', transport: streamable-http, args: ['{argument}']}}");
+        let references =
+            References { rules_of_adder: Some(optimizer.added_servers()), ..References::default() };
+        let outcome = plan(&server(&spec), &references, &settings());
+        assert_eq!(outcome.is_ok(), is_planned, "{image} {argument}: {:?}", outcome.err());
     }
     let without_rules = References { rules_of_adder: Some(Admin::default()), ..References::default() };
     assert!(plan(&server(STDIO), &without_rules, &settings()).is_err());

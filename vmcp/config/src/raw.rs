@@ -122,14 +122,7 @@ impl RawConfig {
         let names: BTreeSet<&str> =
             self.backends.iter().filter_map(|backend| backend.name.as_deref()).collect();
         let timeouts = &self.operational.timeouts;
-        for (index, name) in self.proxy.preconnect_servers.iter().enumerate() {
-            let path = problems::item("proxy.preconnectServers", index);
-            aggregation::check_backend(name, &path, &names, report);
-        }
-        for name in timeouts.per_workload.keys() {
-            let path = problems::key("operational.timeouts.perWorkload", name);
-            aggregation::check_backend(name, &path, &names, report);
-        }
+        self.check_names_of_backends(&names, report);
         if self.backends.is_empty() && !report.is_dropped("backends") {
             report.warn(
                 "backends",
@@ -223,6 +216,18 @@ impl RawConfig {
             server,
             trusted_tools: Arc::default(),
             effective,
+        }
+    }
+
+    /// Checks the names of backends in sections that do not know the others.
+    fn check_names_of_backends(&self, names: &BTreeSet<&str>, report: &mut Report) {
+        for (index, name) in self.proxy.preconnect_servers.iter().enumerate() {
+            let path = problems::item("proxy.preconnectServers", index);
+            aggregation::check_backend(name, &path, names, report);
+        }
+        for name in self.operational.timeouts.per_workload.keys() {
+            let path = problems::key("operational.timeouts.perWorkload", name);
+            aggregation::check_backend(name, &path, names, report);
         }
     }
 }

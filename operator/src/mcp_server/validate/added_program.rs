@@ -12,11 +12,16 @@ pub(super) fn check(server: &MCPServer, rules: &Admin, problems: &mut Vec<Proble
     let of_secrets = spec.secrets.iter();
     let of_secrets =
         of_secrets.map(|variable| variable.target_env_name.as_ref().unwrap_or(&variable.secret.key));
-    let program = ServerSource::Program {
-        words: spec.command.iter().chain(&spec.args).map(String::as_str).collect(),
-        env: spec.env.iter().map(|variable| &variable.name).chain(of_secrets).map(String::as_str).collect(),
+    let env = spec.env.iter().map(|variable| &variable.name).chain(of_secrets).map(String::as_str).collect();
+    let args = || spec.args.iter().map(String::as_str);
+    let is_named = if spec.command.is_empty() {
+        // The image's own program.
+        rules.names(&ServerSource::Image { image: &spec.image, args: args().collect(), env })
+    } else {
+        let words = spec.command.iter().map(String::as_str).chain(args()).collect();
+        rules.image_of(&ServerSource::Program { words, env }) == Some(spec.image.as_str())
     };
-    if rules.image_of(&program) == Some(spec.image.as_str()) {
+    if is_named {
         return;
     }
     let adder = adder(server).unwrap_or_default();

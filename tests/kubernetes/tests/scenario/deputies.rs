@@ -104,11 +104,6 @@ pub(super) fn attempts() -> Vec<Attempt> {
     let authority = json!({ "configMapRef": { "name": "c", "key": "k" } });
     let borrowed = json!({ "remoteUrl": "https://a.example/mcp", "externalAuthConfigRef": { "name": "a" } });
     let private = json!({ "remoteUrl": "https://a.example/mcp", "caBundleRef": authority });
-    let private_provider =
-        json!({ "type": "inline", "inline": { "issuer": "https://a.example", "caBundleRef": authority } });
-    let introspected = json!({ "type": "inline", "inline": {
-        "issuer": "https://a.example", "introspectionUrl": "https://a.example/t", "clientId": "v", "clientSecretRef": key,
-    } });
     let (autoscalers, budgets) = ("create HorizontalPodAutoscalers", "create PodDisruptionBudgets");
     let policies = "create NetworkPolicies";
     let (secrets, deployments) = ("get Secrets", "create Deployments");
@@ -180,21 +175,29 @@ pub(super) fn attempts() -> Vec<Attempt> {
         ("writer", "MCPRemoteProxy", borrowed, secrets),
         ("writer", "MCPServerEntry", private.clone(), "get ConfigMaps"),
         ("writer", "MCPRemoteProxy", private, "get ConfigMaps"),
-        ("writer", "MCPOIDCConfig", introspected, secrets),
-        ("writer", "MCPOIDCConfig", private_provider, "get ConfigMaps"),
         ("tenant", "MCPExternalAuthConfig", bearer, secrets),
         ("tenant", "MCPTelemetryConfig", json!({ "openTelemetry": collector }), secrets),
-        (
-            "writer",
-            "MCPTelemetryConfig",
-            json!({ "openTelemetry": { "caBundleRef": authority } }),
-            "get ConfigMaps",
-        ),
     ]
     .into_iter()
     .chain(of_webhooks(&key))
+    .chain(of_providers(&key, &authority))
     .map(|(user, kind, spec, right)| Attempt { user, kind, spec, right })
     .collect()
+}
+
+/// Returns the attempts with what identity providers and collectors need.
+fn of_providers(key: &Value, authority: &Value) -> [(&'static str, &'static str, Value, &'static str); 3] {
+    let introspected = json!({ "type": "inline", "inline": {
+        "issuer": "https://a.example", "introspectionUrl": "https://a.example/t", "clientId": "v", "clientSecretRef": key,
+    } });
+    let private =
+        json!({ "type": "inline", "inline": { "issuer": "https://a.example", "caBundleRef": authority } });
+    let collector = json!({ "openTelemetry": { "caBundleRef": authority } });
+    [
+        ("writer", "MCPOIDCConfig", introspected, "get Secrets"),
+        ("writer", "MCPOIDCConfig", private, "get ConfigMaps"),
+        ("writer", "MCPTelemetryConfig", collector, "get ConfigMaps"),
+    ]
 }
 
 /// Returns the attempts with Secrets of webhooks.

@@ -320,7 +320,7 @@ mod tests {
         };
         let timeline = vec![timed(7, 0.0, "outer"), timed(8, 10.0, "<b>step")];
         let trace_address = Some("https://jaeger.example/trace/4bf9?a&b".to_owned());
-        let page = call(&Frame::default(), &Call { timeline, trace_address, ..sample() });
+        let page = call(&Frame::default(), &Call { trace_address, timeline, ..sample() });
         assert!(page.contains("href=\"https://jaeger.example/trace/4bf9?a&amp;b\""), "{page}");
         assert!(page.contains("– <a href=\"/console/call?number=8\"><bdi>&lt;b&gt;step</bdi></a>"), "{page}");
         assert!(

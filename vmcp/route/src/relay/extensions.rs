@@ -11,7 +11,7 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 
 use crate::answer::Answer;
-use crate::call::{self, Denied, hidden};
+use crate::call::{self, hidden};
 use crate::caller::CallContext;
 use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
@@ -34,12 +34,12 @@ pub async fn relay(context: CallContext<'_>, method: &str, params: &OwnedParams)
         deadline: context.snapshot.tool_timeout(backend),
         idempotent: false,
     };
-    match call::authorize(context, context.start_record(Origin::Client), target, Some(params.text())) {
-        Ok(call) => call.relay(params).await,
-        Err(Denied) => {
-            hidden::hold(context, begun).await;
-            unknown()
-        }
+    let record = context.start_record(Origin::Client);
+    if let Ok(call) = call::authorize(context, record, target, Some(params.text())) {
+        call.relay(params).await
+    } else {
+        hidden::hold(context, begun).await;
+        unknown()
     }
 }
 

@@ -184,7 +184,7 @@ mod tests {
         let uses = find(&parse(code).unwrap(), code, &["fs".to_owned()]);
         let calls: Vec<_> =
             uses.into_iter().filter_map(|it| Some((it.tool, it.line, it.arguments?))).collect();
-        let object = |json: serde_json::Value| json.as_object().unwrap().clone();
+        let object = |json: Value| json.as_object().unwrap().clone();
         let b = serde_json::json!({
             "text": "its", "n": 2, "r": 1.5, "yes": true, "l": [1, "a"], "d": {"k": [2]},
         });

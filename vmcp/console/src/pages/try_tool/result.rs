@@ -83,13 +83,13 @@ mod tests {
 
     use super::*;
 
-    fn of(blocks: Value) -> String {
+    fn of(blocks: &Value) -> String {
         content(&json!({ "content": blocks })).into_string()
     }
 
     #[test]
     fn texts_pictures_sounds_and_resources_are_shown_by_their_kind() {
-        let shown = of(json!([
+        let shown = of(&json!([
             {"type": "text", "text": "two\nlines"},
             {"type": "image", "mimeType": "image/PNG", "data": "iVBORw0KGgo="},
             {"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="},
@@ -120,7 +120,7 @@ mod tests {
             json!({"type": "<script>", "data": 7}),
             json!("<script>"),
         ] {
-            let shown = of(json!([block]));
+            let shown = of(&json!([block]));
             assert!(
                 !shown.contains("<img") && !shown.contains("<audio") && !shown.contains("<script"),
                 "{shown}"
@@ -128,7 +128,7 @@ mod tests {
             assert!(shown.len() < 2_000, "{}", shown.len());
         }
         let picture = json!({"type": "image", "mimeType": "image/png", "data": "A".repeat(MAX_MEDIA)});
-        let shown = of(vec![picture; 30].into());
+        let shown = of(&vec![picture; 30].into());
         assert_eq!(shown.matches("<img").count(), MAX_ALL_MEDIA / MAX_MEDIA);
         assert!(shown.contains("10 more blocks"), "{}", shown.len());
         assert_eq!(content(&json!({"content": "x"})).into_string(), "");
