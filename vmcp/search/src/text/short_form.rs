@@ -6,7 +6,8 @@
 //!           = (.4 · e(query) + .6 · e("tool to " + words)) · e(tool)             in another language
 //! ```
 //!
-//! `e` is the model's vector at unit length, and the words are those of the [thesaurus]. Figures: `docs/contributor/search-quality.md`.
+//! `e` is the model's vector at unit length, and the words are those of the [thesaurus]. Figures:
+//! `docs/contributor/search-quality.md`.
 
 use std::collections::HashSet;
 

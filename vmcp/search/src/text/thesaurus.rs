@@ -1,5 +1,5 @@
-//! Query expansion by a thesaurus: the words of definitions for the words of people, such as `delete` for "get
-//! rid of", and the English words for those of some other languages, such as `weather` for "Wetter".
+//! Query expansion by a thesaurus: the words of definitions for the words of people, such as `delete` for
+//! "get rid of", and the English words for those of some other languages, such as `weather` for "Wetter".
 //!
 //! People name wishes in words that no definition has, and the small model knows neither their idioms nor
 //! their languages. Rows of the tables, in `thesaurus/`, are general: they name kinds of servers, and none in
@@ -28,8 +28,8 @@ pub(crate) struct Expansion {
     pub(crate) is_translation: bool,
 }
 
-/// Expands a text: one in another language at any length, an English one if it is short. A longer one has words
-/// of definitions itself.
+/// Expands a text: one in another language at any length, an English one if it is short. A longer one has
+/// words of definitions itself.
 pub(crate) fn expand(text: &str) -> Expansion {
     let mut words = words(text);
     words.truncate(MAX_WORDS);
