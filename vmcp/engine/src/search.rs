@@ -18,8 +18,8 @@ use vmcp_embed::{EmbedError, Embedder};
 use vmcp_model::catalog::Catalog;
 use vmcp_search::learning::{AskedQuery, LearningMode, PROMOTION_PLACES, Recollection};
 use vmcp_search::{
-    Clause, Index, Query, Ranking, Reliability, SMALL_SET, SearchMode, Visible, rerank, short_form,
-    split_clauses,
+    Clause, Index, Query, Ranking, Reliability, SMALL_SET, SearchMode, Visible, query_form, rerank,
+    short_form, split_clauses,
 };
 
 use crate::telemetry::tool_metrics::ToolKey;
@@ -217,7 +217,10 @@ pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchRe
     let visible = request.visible.map_or(searcher.index.len(), |visible| visible.len());
     let takes_forms = visible >= SMALL_SET
         && matches!(&searcher.vectors, QueryVectors::From(embedder) if embedder.takes_short_forms());
-    let forms: Vec<_> = texts.iter().map(|text| if takes_forms { short_form(text) } else { None }).collect();
+    // The whole query, at 0, is expanded; its clauses are not.
+    let form = |at: usize, text: &String| if at == 0 { query_form(text) } else { short_form(text) };
+    let forms = texts.iter().enumerate().map(|(at, text)| if takes_forms { form(at, text) } else { None });
+    let forms: Vec<_> = forms.collect();
     let embedded: Vec<String> = texts.iter().chain(forms.iter().flatten()).cloned().collect();
     let asked = searcher.asks_provider().then(Instant::now);
     let (mut vectors, unembedded) = match embed(searcher, &embedded).await {
@@ -372,7 +375,7 @@ struct Scan {
     texts: Vec<String>,
     /// One for each text, or none.
     vectors: Vec<Vec<f32>>,
-    /// Vectors of the [short forms](short_form), by text.
+    /// Vectors of the [forms](short_form) of the texts, by text.
     short_vectors: Vec<Option<Vec<f32>>>,
     reliability: Arc<[(usize, Reliability)]>,
     learned: LearnedDocuments,

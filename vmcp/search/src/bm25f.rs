@@ -19,10 +19,14 @@ use rust_stemmers::Stemmer;
 use crate::document::Document;
 use crate::query::QueryTerm;
 use crate::text::analysis::{content_words, stem, stemmer, terms};
+use crate::text::thesaurus::Expansion;
 use crate::visible::Visible;
 
 // Term frequency saturation, the usual value.
 const K1: f32 = 1.2;
+
+/// Weight of a word that the thesaurus gives for everyday words, against the text's own terms.
+const EVERYDAY_WEIGHT: f32 = 0.5;
 
 /// Number of fields: name, server, description, parameter names, parameter descriptions.
 const FIELDS: usize = 5;
@@ -111,28 +115,53 @@ impl Bm25f {
         Norms { documents: visible.len(), by_field }
     }
 
-    /// Scores the visible documents. A term that the text repeats counts once.
-    pub(crate) fn search(&self, text: &str, norms: &Norms, visible: Option<&Visible>) -> Matches {
-        let is_visible =
-            |posting: &&Posting| visible.is_none_or(|visible| visible.contains(posting.document));
+    /// Scores the visible documents. A term that the text repeats counts once. The words of its expansion are
+    /// none of its terms, and everyday words count less than these.
+    pub(crate) fn search(
+        &self,
+        text: &str,
+        expansion: &Expansion,
+        norms: &Norms,
+        visible: Option<&Visible>,
+    ) -> Matches {
         let mut scores = vec![0.0; self.len()];
         let mut found: Vec<QueryTerm> = Vec::new();
         let mut seen = HashSet::new();
         for term in terms(text).filter(|term| seen.insert(term.clone())) {
-            let postings = self.postings_of(&term);
-            let documents = postings.iter().filter(is_visible).count();
-            let idf =
-                (1.0 + (norms.documents as f32 - documents as f32 + 0.5) / (documents as f32 + 0.5)).ln();
-            for posting in postings.iter().filter(is_visible) {
-                let lengths = self.lengths.get(posting.document);
-                if let (Some(lengths), Some(score)) = (lengths, scores.get_mut(posting.document)) {
-                    let frequency = norms.frequency(posting, lengths);
-                    *score += idf * frequency / (K1 + frequency);
-                }
-            }
+            let documents = self.add_scores(&term, 1.0, norms, visible, &mut scores);
             found.push(QueryTerm { term, documents });
         }
+        let weight = if expansion.is_translation { 1.0 } else { EVERYDAY_WEIGHT };
+        let stemmer = stemmer();
+        let added = expansion.words.iter().map(|word| stem(&stemmer, (*word).to_owned()));
+        for term in added.filter(|term| seen.insert(term.clone())) {
+            self.add_scores(&term, weight, norms, visible, &mut scores);
+        }
         Matches { scores, terms: found }
+    }
+
+    /// Adds the scores of one term, weighted; returns the number of visible documents that have it.
+    fn add_scores(
+        &self,
+        term: &str,
+        weight: f32,
+        norms: &Norms,
+        visible: Option<&Visible>,
+        scores: &mut [f32],
+    ) -> usize {
+        let is_visible =
+            |posting: &&Posting| visible.is_none_or(|visible| visible.contains(posting.document));
+        let postings = self.postings_of(term);
+        let documents = postings.iter().filter(is_visible).count();
+        let idf = (1.0 + (norms.documents as f32 - documents as f32 + 0.5) / (documents as f32 + 0.5)).ln();
+        for posting in postings.iter().filter(is_visible) {
+            let lengths = self.lengths.get(posting.document);
+            if let (Some(lengths), Some(score)) = (lengths, scores.get_mut(posting.document)) {
+                let frequency = norms.frequency(posting, lengths);
+                *score += weight * idf * frequency / (K1 + frequency);
+            }
+        }
+        documents
     }
 
     /// True if a visible document has all of these terms in its name or its server: they name it.

@@ -11,6 +11,7 @@ use crate::evidence::Evidence;
 use crate::fusion;
 use crate::learning::{self, Reliability};
 use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, Ranking, SearchMode};
+use crate::text::thesaurus::{self, Expansion};
 use crate::text::{MAX_CLAUSES, short_query};
 use crate::vectors::Vectors;
 use crate::visible::Visible;
@@ -128,9 +129,10 @@ impl Index {
         let texts = || std::iter::once(&whole).chain(clauses);
         let mut vectors: Vec<_> = texts().map(|text| self.vectors.query(text.vector?)).collect();
         let takes_short = documents.len() >= fusion::SMALL_SET;
-        let short = texts().zip(&vectors).map(|(text, own)| {
+        let expansion = thesaurus::expand(query.text);
+        let short = texts().zip(&vectors).enumerate().map(|(at, (text, own))| {
             let own = own.as_deref().filter(|_| takes_short)?;
-            self.short_query(text, own)
+            self.short_query(text, own, at == 0 && expansion.is_translation)
         });
         let short: Vec<_> = short.collect();
         let has_short: Vec<_> = short.iter().map(Option::is_some).collect();
@@ -142,8 +144,8 @@ impl Index {
         let mut closeness = cosines.split_off(texts_count).into_iter();
         let mut cosines = cosines.into_iter();
         let norms = self.keywords.norms(documents);
-        let mut weigh = |clause: &Clause<'_>| {
-            let matches = self.keywords.search(clause.text, &norms, visible);
+        let mut weigh = |clause: &Clause<'_>, expansion: &Expansion| {
+            let matches = self.keywords.search(clause.text, expansion, &norms, visible);
             let bm25 = documents.iter().map(|document| matches.scores.get(*document).copied()).collect();
             let closeness = has_short.next().filter(|has| *has).and_then(|_| closeness.next());
             let ratio = fusion::cosine_weight(
@@ -156,14 +158,16 @@ impl Index {
             let cosine = cosines.next().unwrap_or_default();
             Evidence::new(matches.terms, cosine, closeness.as_deref(), bm25, ratio)
         };
-        QueryEvidence { whole: weigh(&whole), clauses: clauses.iter().map(weigh).collect() }
+        let whole = weigh(&whole, &expansion);
+        // A clause is a part of a longer text, which has words of definitions itself.
+        let plain = Expansion::default();
+        QueryEvidence { whole, clauses: clauses.iter().map(|clause| weigh(clause, &plain)).collect() }
     }
 
-    /// Returns the vector of a short text, made of both of its forms; `own` is the text's own vector,
-    /// normalized.
-    fn short_query(&self, text: &Clause<'_>, own: &[f32]) -> Option<Vec<f32>> {
+    /// Returns the vector of a text, made of both of its forms; `own` is the text's own vector, normalized.
+    fn short_query(&self, text: &Clause<'_>, own: &[f32], is_translation: bool) -> Option<Vec<f32>> {
         let form = self.vectors.query(text.short_vector?)?;
-        Some(short_query(own, &form))
+        Some(short_query(own, &form, is_translation))
     }
 }
 

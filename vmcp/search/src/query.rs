@@ -18,7 +18,7 @@ pub struct Query<'a> {
     /// Embedding of [`text`](Query::text). Without one, or with one of another width than the tools' vectors
     /// or with a value that is not finite, the keyword arm answers alone.
     pub vector: Option<&'a [f32]>,
-    /// Embedding of the [`short_form`](crate::short_form) of the text; without one, or in a
+    /// Embedding of the [`query_form`](crate::query_form) of the text; without one, or in a
     /// [small set](crate::SMALL_SET), the text is compared in its own form alone.
     pub short_vector: Option<&'a [f32]>,
     /// Clauses from [`split_clauses`](crate::split_clauses); fewer than two change nothing.

@@ -1,12 +1,14 @@
-//! Text as the index reads it: terms, stop words, clauses of a query, the first sentence of a description.
+//! Text as the index reads it: terms, stop words, clauses and expansion of a query, the first sentence of a
+//! description.
 
 pub(crate) mod analysis;
 mod clauses;
 mod sentence;
 mod short_form;
 mod stopwords;
+pub(crate) mod thesaurus;
 
 pub use clauses::{MAX_CLAUSES, split_clauses};
 pub use sentence::first_sentence;
-pub use short_form::short_form;
 pub(crate) use short_form::short_query;
+pub use short_form::{query_form, short_form};

@@ -1,6 +1,7 @@
-//! Ranking of short texts, whose query has a second vector: that of "tool to …" before the text.
+//! Ranking of short texts: their second vector, that of "tool to …" before the text, and their words in a
+//! thesaurus.
 
-use vmcp_search::{Document, Index, Query, SMALL_SET, Vectors};
+use vmcp_search::{Clause, Document, Index, Query, SMALL_SET, Vectors};
 
 /// The tools nearest to the text, to its second form, and to both together.
 const BY_TEXT: usize = 3;
@@ -49,4 +50,33 @@ fn the_cosine_of_an_explanation_stays_that_of_the_text_itself() {
         hit.explanation.unwrap().cosine.unwrap()
     };
     assert!((cosine(BY_TEXT) - 1.0).abs() < 1e-6 && (cosine(BY_BOTH) - 0.8).abs() < 1e-6);
+}
+
+/// The names of the tools that words alone find.
+fn found_by_words(text: &str, clauses: &[Clause<'_>]) -> Vec<&'static str> {
+    let names = ["delete_page", "refund_payment", "forecast", "move_page"];
+    let tool = |name: &str| Document { name: name.into(), ..Document::default() };
+    let index = Index::new(&names.map(tool));
+    let hits = index.search(&Query { text, clauses, ..Query::default() }, None).hits;
+    hits.iter().filter_map(|hit| names.get(hit.document).copied()).collect()
+}
+
+#[test]
+fn everyday_words_and_other_languages_find_tools_by_the_words_of_definitions() {
+    assert_eq!(found_by_words("get rid of it", &[]), ["delete_page"]);
+    assert_eq!(found_by_words("she wants her money back", &[]), ["refund_payment"]);
+    assert_eq!(found_by_words("wie wird das Wetter morgen", &[]), ["forecast"]);
+    assert_eq!(found_by_words("明天天气怎么样", &[]), ["forecast"]);
+    // A text's own words come first.
+    assert_eq!(found_by_words("move it, get rid of it", &[]), ["move_page", "delete_page"]);
+}
+
+#[test]
+fn the_clauses_of_a_longer_text_are_not_expanded() {
+    let text = "move the page to archived projects of last winter season, then get rid of it";
+    let clause = |text| Clause { text, vector: None, short_vector: None };
+    let clauses = [clause("move the page to archived projects"), clause("get rid of it")];
+    assert!(found_by_words(text, &clauses).first() == Some(&"move_page"));
+    let alone = found_by_words("move archived projects of last winter season quickly, get rid of it", &[]);
+    assert_eq!(alone, ["move_page"]);
 }

@@ -1,5 +1,7 @@
 //! Stage `embedding`: the local model, with one query and with the texts of a catalog.
 
+mod load;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -76,7 +78,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     );
     let what = format!("{query}, while tools are being embedded");
     report.row(Section::Embedding, Unit::Seconds, (what, &beside), ("one query alone", &alone));
-    Ok(())
+    load::measure(&embedder, report).await
 }
 
 async fn queries(embedder: &LocalEmbedder, runs: usize, samples: &mut Samples) -> Result<()> {

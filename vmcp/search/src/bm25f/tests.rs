@@ -14,7 +14,7 @@ fn scores(documents: &[Document], query: &str, visible: Option<&Visible>) -> Vec
     let numbers: Vec<usize> = (0..documents.len())
         .filter(|number| visible.is_none_or(|visible| visible.contains(*number)))
         .collect();
-    index.search(query, &index.norms(&numbers), visible).scores
+    index.search(query, &Expansion::default(), &index.norms(&numbers), visible).scores
 }
 
 fn close(left: f32, right: f32) -> bool {
@@ -82,7 +82,8 @@ fn terms_tell_how_many_visible_documents_have_them() {
     let documents = [document("", "a_file", "", &[]), document("", "b_file", "", &[])];
     let index = Bm25f::new(&documents);
     let visible = [1].into_iter().collect();
-    let terms = index.search("files, the zebra", &index.norms(&[1]), Some(&visible)).terms;
+    let terms =
+        index.search("files, the zebra", &Expansion::default(), &index.norms(&[1]), Some(&visible)).terms;
     let term = |term: &str, documents| QueryTerm { term: term.into(), documents };
     assert_eq!(terms, [term("file", 1), term("zebra", 0)]);
 }
@@ -97,7 +98,7 @@ fn terms_name_a_visible_tool_by_its_name_and_its_server_alone() {
     let documents = [document("github", "create_issue", "files a ticket", &[("title", "its title")])];
     let index = Bm25f::new(&documents);
     let names_one = |text: &str, visible: Option<&Visible>| {
-        let terms = index.search(text, &index.norms(&[0]), visible).terms;
+        let terms = index.search(text, &Expansion::default(), &index.norms(&[0]), visible).terms;
         index.names_one(&terms, visible)
     };
     for text in ["create issue", "issues", "creating github issue"] {
@@ -107,4 +108,22 @@ fn terms_name_a_visible_tool_by_its_name_and_its_server_alone() {
         assert!(!names_one(text, None), "{text}");
     }
     assert!(!names_one("create issue", Some(&Visible::from_iter([]))), "what is hidden has no influence");
+}
+
+#[test]
+fn words_of_an_expansion_count_half_and_are_no_terms_of_the_text() {
+    let documents = ["delete_page", "list_pages"].map(|name| document("", name, "", &[]));
+    let index = Bm25f::new(&documents);
+    let found = |text: &str, words: Vec<&'static str>, is_translation: bool| {
+        let expansion = Expansion { words, is_translation };
+        index.search(text, &expansion, &index.norms(&[0, 1]), None)
+    };
+    let own = found("delete", Vec::new(), false).scores;
+    let everyday = found("get rid", vec!["deletes"], false);
+    assert!((everyday.scores[0] - own[0] / 2.0).abs() < 1e-6 && everyday.scores[1].abs() < f32::EPSILON);
+    assert!(everyday.terms.iter().all(|term| term.term != "delet"), "{:?}", everyday.terms);
+    let translated = found("lösche", vec!["delete"], true).scores;
+    assert!((translated[0] - own[0]).abs() < 1e-6);
+    // A word that the text has itself counts once.
+    assert!((found("delete", vec!["delete"], false).scores[0] - own[0]).abs() < 1e-6);
 }

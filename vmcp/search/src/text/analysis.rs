@@ -46,7 +46,7 @@ pub(crate) fn split_identifier(identifier: &str) -> Vec<&str> {
 /// Returns lower-case words. A compound in camel case yields its parts and its whole, since people write
 /// `github` and `postgresql` for `GitHub` and `PostgreSQL`. Scripts that write no spaces yield overlapping
 /// pairs of characters (bigrams).
-fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(text) {
         if run.starts_with(is_unspaced) {
