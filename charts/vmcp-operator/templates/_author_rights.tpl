@@ -99,13 +99,13 @@
   reason: Forbidden
 - expression: >-
     !(request.kind.kind in ['VirtualMCPServer']) ||
-    !(object.spec.?optimizer.?tools.orValue([]).exists(word, word in ['add_mcp_server', 'remove_mcp_server', 'enable_mcp_server', 'disable_mcp_server'])) ||
+    !(object.spec.?optimizer.?tools.orValue([]).exists(word, word in ['add_mcp_server', 'remove_mcp_server', 'enable_mcp_server', 'disable_mcp_server', 'install_server'])) ||
     authorizer.group('toolhive.stacklok.com').resource('mcpserverentries').namespace(request.namespace).check('create').allowed()
   message: spec.optimizer.tools lets its clients add, switch and remove MCPServerEntries; this takes the right to create MCPServerEntries in the namespace
   reason: Forbidden
 - expression: >-
     !(request.kind.kind in ['VirtualMCPServer']) ||
-    !(object.spec.?optimizer.?tools.orValue([]).exists(word, word in ['add_mcp_server', 'remove_mcp_server', 'enable_mcp_server', 'disable_mcp_server'])) ||
+    !(object.spec.?optimizer.?tools.orValue([]).exists(word, word in ['add_mcp_server', 'remove_mcp_server', 'enable_mcp_server', 'disable_mcp_server', 'install_server'])) ||
     authorizer.group('').resource('secrets').namespace(request.namespace).check('create').allowed()
   message: spec.optimizer.tools lets its pods make the Secrets of such servers; this takes the right to create Secrets in the namespace
   reason: Forbidden
@@ -186,5 +186,11 @@
     !(object.spec.?inline.?caBundleRef.hasValue()) ||
     authorizer.group('').resource('configmaps').namespace(request.namespace).check('get').allowed()
   message: spec.inline.caBundleRef has pods mount a ConfigMap; this takes the right to get ConfigMaps in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPTelemetryConfig']) ||
+    !(object.spec.?openTelemetry.?caBundleRef.hasValue()) ||
+    authorizer.group('').resource('configmaps').namespace(request.namespace).check('get').allowed()
+  message: spec.openTelemetry.caBundleRef has pods mount a ConfigMap; this takes the right to get ConfigMaps in the namespace
   reason: Forbidden
 {{- end }}
