@@ -50,8 +50,8 @@ pub(crate) struct Options {
     #[arg(long, env = "SCRIPT_JOBS_ROLE", global = true)]
     pub(crate) script_jobs_role: Option<RoleName>,
     /// Role of servers whose clients may add servers (`add_mcp_server` or `install_server` among
-    /// `optimizer.tools`), as ClusterRole/NAME or Role/NAME; NAME-programs is the role for programs. Takes the
-    /// right to bind both [default: no server may].
+    /// `optimizer.tools`), as ClusterRole/NAME or Role/NAME; NAME-programs is the role for programs. Takes
+    /// the right to bind both [default: no server may].
     #[arg(long, env = "SERVER_ADMIN_ROLE", global = true)]
     pub(crate) server_admin_role: Option<RoleName>,
     /// Follow every field of a resource: the admission policies check that its author has the rights that the

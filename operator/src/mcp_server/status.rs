@@ -78,8 +78,8 @@ pub(super) fn compute(
     }
 }
 
-/// Returns the health of a server. Without a NetworkPolicy, or with one that admits every pod, its reason
-/// says that every pod may call it.
+/// Returns the health of a server. Without a NetworkPolicy that excludes some pods, its reason says
+/// that every pod may call it.
 fn without_guard(server: &MCPServer, health: &WorkloadHealth) -> WorkloadHealth {
     if server.spec.asks_for_tokens() {
         return health.clone();

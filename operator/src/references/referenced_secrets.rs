@@ -73,8 +73,8 @@ impl ReferencedSecrets {
         ))
     }
 
-    /// Returns the missing values that are read before any pod exists. Those of a SecretProviderClass that the
-    /// pods mount would never come: the message has the way out.
+    /// Returns the missing values that are read before any pod exists. Values of a SecretProviderClass that
+    /// the pods mount would never come: the message has the way out.
     pub(crate) fn missing_before_pods(
         &self,
         namespace: &str,
@@ -92,8 +92,8 @@ impl ReferencedSecrets {
         ))
     }
 
-    /// Returns the digest for the annotation of pods. While a value is missing that the pods bring, `running`,
-    /// the digest in the annotation so far, stays: the value that comes back is mostly the same.
+    /// Returns the digest for the annotation of pods. While a value is missing that the pods bring,
+    /// `running`, the digest in the annotation so far, stays: the value that comes back is mostly the same.
     pub(crate) fn digest_of_pods(
         &self,
         references: &[SecretKeyReference],

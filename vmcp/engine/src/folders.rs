@@ -52,8 +52,8 @@ pub fn state_dir(config: &Config) -> PathBuf {
     config.optimizer.state_dir.clone().unwrap_or_else(|| storage_dir(config))
 }
 
-/// Returns the folder of a configuration file's state below the cache, named by a digest of the file's path. A
-/// link to a folder leads to the same state. A link to the file is a configuration of its own: Kubernetes
+/// Returns the folder of a configuration file's state below the cache, named by a digest of the file's path.
+/// A link to a folder leads to the same state. A link to the file is a configuration of its own: Kubernetes
 /// exchanges the target of such links at each update.
 pub fn state_dir_of(file: &Path) -> PathBuf {
     let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());

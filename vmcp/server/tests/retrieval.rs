@@ -45,7 +45,7 @@ struct Measures {
     queries: usize,
 }
 
-/// The measures of a replay: without and with what the log taught.
+/// The measures of a replay: without and with the lessons of the log.
 #[derive(Debug, Deserialize)]
 struct Replay {
     recall_at_1: Change,

@@ -21,7 +21,7 @@ pub(crate) struct InvalidTelemetry {
 }
 
 /// Checks the settings. `secrets` holds the values that [`secret_references`] names, as far as they exist;
-/// `certificates` are those that its `caBundleRef` leads to.
+/// `certificates` is the bundle of its `caBundleRef`.
 pub(crate) fn validate(
     config: &MCPTelemetryConfig,
     secrets: &ReferencedSecrets,

@@ -132,8 +132,8 @@ fn budget(server: &Validated, disruption: &Disruption) -> PodDisruptionBudget {
 }
 
 /// Returns the NetworkPolicy. The admin port stays open to all namespaces: the operator and Prometheus call
-/// it, and it asks for a token, as the port of events does. In Istio's ambient mode both ports are reached by the port of tunnels, which
-/// is open to the clients and the operator alone.
+/// it, and it asks for a token, as the port of events does. In Istio's ambient mode both ports are reached by
+/// the port of tunnels, which is open to the clients and the operator alone.
 fn policy(server: &Validated, from: &[NetworkPolicyPeer], settings: &BuildSettings) -> NetworkPolicy {
     let all_namespaces = NetworkPolicyPeer {
         namespace_selector: Some(LabelSelector::default()),

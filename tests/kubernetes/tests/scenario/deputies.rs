@@ -185,7 +185,7 @@ pub(super) fn attempts() -> Vec<Attempt> {
     .collect()
 }
 
-/// Returns the attempts with what identity providers and collectors need.
+/// Returns the attempts with references of identity providers and collectors.
 fn of_providers(key: &Value, authority: &Value) -> [(&'static str, &'static str, Value, &'static str); 3] {
     let introspected = json!({ "type": "inline", "inline": {
         "issuer": "https://a.example", "introspectionUrl": "https://a.example/t", "clientId": "v", "clientSecretRef": key,

@@ -214,8 +214,8 @@ const VOLUMES: [&str; 8] = [
     "secret",
 ];
 
-/// Returns the rules of `restricted-v2` that the spec of a pod breaks. The user and the groups are those of the
-/// namespace, which the pod must not name. A user without a group of its own must be able to read Secrets.
+/// Returns the rules of `restricted-v2` that the spec of a pod breaks. The namespace gives the user and the
+/// groups, which the pod must not name. A user without a group of its own must be able to read Secrets.
 fn broken_rules(pod: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     let mut check = |holds: bool, rule: &str| {

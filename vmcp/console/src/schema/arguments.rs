@@ -33,8 +33,8 @@ pub fn arguments(schema: &Value, pairs: &[(String, String)]) -> Result<Map<Strin
     Ok(arguments)
 }
 
-/// Reads one value by the types of its property. Another text than a number or a boolean stays a text, so that
-/// the server's own check says what is wrong with it.
+/// Reads one value by the types of its property. A text that is neither a number nor a boolean stays a text,
+/// so that the server's own check names the mistake.
 fn read(property: &Value, text: &str) -> Option<Value> {
     let is_text_choice = || {
         let values = property.get("enum").and_then(Value::as_array);

@@ -26,7 +26,8 @@ fn unchanged(at_start: &Config, now: &Config) -> [(&'static str, bool); 12] {
     ]
 }
 
-/// Returns the settings of exports, which are read at the start; the console reads the rest from the snapshot.
+/// Returns the settings of exports, which are read at the start; the console reads the others from the
+/// snapshot.
 fn exports(config: &Config) -> Telemetry {
     Telemetry { trace_url: None, ..config.telemetry.clone() }
 }

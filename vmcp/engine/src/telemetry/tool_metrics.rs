@@ -1,6 +1,6 @@
 //! Metrics of tools: [`ToolMetricsRecorder`] observes each call and hands it to a thread that counts it in
 //! `state.db`. [`book`] has the figures that requests read, [`report`] shows them to people and models,
-//! [`history`] the sums of each day and single calls, [`usage`] the sums of days over all tools, with those of
+//! [`history`] the sums of each day and single calls, [`usage`] the sums of days over all tools and of
 //! searches (`search_days`); `by_principal` keeps the figures of each identity, in memory.
 //!
 //! The request path never waits: a call goes into a bounded queue, and is dropped and counted

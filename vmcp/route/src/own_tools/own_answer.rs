@@ -112,7 +112,7 @@ fn settled<T: Serialize>(
     Answer::own(result)
 }
 
-/// Writes an answer as JSON; one that cannot be written is a failure, not `null`.
+/// Writes an answer as JSON; an answer that cannot be written is a failure, not `null`.
 fn written(answer: &impl Serialize) -> Result<Box<RawValue>, Refusal> {
     to_raw_value(answer).map_err(|error| {
         let error = format!("the answer cannot be written as JSON: {error}");

@@ -89,7 +89,7 @@ async fn set(context: CallContext<'_>, arguments: &RawValue) -> Result<ContextSe
     let key = if engine.contexts().set(key, principal, set.clone()) {
         key
     } else {
-        // Another client's handle is answered like one that never was.
+        // Another client's handle is answered like an unknown handle.
         let own = new();
         engine.contexts().set(own, principal, set);
         own

@@ -80,7 +80,7 @@ struct Found<'a> {
     servers: &'a [String],
     /// Server, tool and place.
     named: Vec<(&'a str, &'a str, TextSize)>,
-    /// The same of calls, with their arguments.
+    /// Calls of such names, with their arguments.
     calls: Vec<(&'a str, &'a str, TextSize, Map<String, Value>)>,
     /// Names that the script binds.
     bound: BTreeSet<&'a str>,

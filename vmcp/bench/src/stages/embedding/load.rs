@@ -22,7 +22,7 @@ use crate::synthetic_tools::{DIMENSIONS, count_in_words, generate, query, unit_v
 const TOOLS: usize = 5_000;
 /// Numbers of clients, each with one search at a time.
 const CLIENTS: [usize; 3] = [1, 8, 32];
-/// Most clients of whom no search may be degraded; more of them exceed the processor.
+/// Most clients whose searches must stay whole; more of them exceed the processor.
 const PROMISED_CLIENTS: usize = 8;
 /// Time that a search of the product waits for the vector of its query.
 const QUERY_DEADLINE: Duration = Duration::from_secs(2);

@@ -46,8 +46,8 @@ pub struct RawLlm {
     /// Time limit of one request; beyond it, the search ranks.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
-    /// Most questions for one script of `execute_code` or query of `process_large_dataset`: one for the first,
-    /// and one for each that fails, with its error.
+    /// Most questions for one script of `execute_code` or query of `process_large_dataset`: one for the
+    /// first, and one for each that fails, with its error.
     #[schemars(range(min = 1, max = 10))]
     pub max_turns: u32,
 }

@@ -116,7 +116,7 @@ impl View {
                 Exposure::MetaOnly => false,
                 Exposure::Contextual => optimizer.contextual.no_context == NoContext::All,
                 Exposure::Auto => {
-                    // The size does not depend on what is hidden.
+                    // The size does not depend on hidden tools.
                     let own = sizes(&own(NameStyle::Dotted, false));
                     tokens::estimate(all.chain(own)) <= u64::from(optimizer.auto_token_budget)
                 }

@@ -197,8 +197,8 @@ fn connected(client: &str, file: Option<&Path>) -> Result<ConnectedClient, Comma
     })
 }
 
-/// Returns the absolute path of the file in which `client` keeps its servers, so that a later command finds it
-/// from any folder.
+/// Returns the absolute path of the file in which `client` keeps its servers: a later command finds it from
+/// any folder.
 fn client_path(client: &str, file: Option<&Path>) -> Result<PathBuf, CommandFailure> {
     let path = file.map(Path::to_owned).or_else(|| known_clients::user_file(client)).ok_or_else(no_home)?;
     Ok(std::path::absolute(path)?)

@@ -62,7 +62,7 @@ impl Mirror {
 }
 
 impl MirrorState {
-    /// Returns the copy of what was fetched.
+    /// Returns the copy of the fetched entries.
     pub(super) fn of(before: Option<MirrorState>, fetched: Fetched) -> serde_json::Result<MirrorState> {
         let now = SystemTime::now();
         let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
