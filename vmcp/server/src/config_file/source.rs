@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -108,6 +109,13 @@ impl ConfigInputs {
     pub fn folders(&self, path: &Path) -> BTreeSet<PathBuf> {
         let files = self.files.keys().map(PathBuf::as_path);
         files.chain([path]).map(nearest_existing_folder).collect()
+    }
+
+    /// Returns the names of these files, and those of the files to which they are links.
+    pub fn names(&self, path: &Path) -> BTreeSet<OsString> {
+        let files = self.files.keys().map(PathBuf::as_path).chain([path]);
+        let both = files.flat_map(|file| [Some(file.to_owned()), file.canonicalize().ok()]);
+        both.flatten().filter_map(|file| file.file_name().map(OsStr::to_owned)).collect()
     }
 }
 

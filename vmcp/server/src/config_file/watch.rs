@@ -2,15 +2,19 @@
 //! keeps the last good one otherwise.
 //!
 //! Folders are watched, not files: editors replace files, and Kubernetes swaps a symbolic link in the folder.
-//! Events only trigger a read; the content decides whether something changed. A poll every 30 seconds covers
+//! Writes into other files of a folder, such as logs, are passed over. All other events trigger a read; the
+//! content decides whether something changed. A poll every 30 seconds covers
 //! file systems without events, such as network shares.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::event::ModifyKind;
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::status::{ConfigurationStatus, RefusedConfiguration, digest};
@@ -68,14 +72,17 @@ struct FolderWatcher {
     /// `None` if the operating system offers no file events; the poll remains.
     watcher: Option<RecommendedWatcher>,
     watched: BTreeSet<PathBuf>,
+    /// Names of the files in them that are read.
+    names: Arc<Mutex<BTreeSet<OsString>>>,
 }
 
 impl FolderWatcher {
     fn new(events: mpsc::Sender<()>) -> FolderWatcher {
+        let names = Arc::<Mutex<BTreeSet<OsString>>>::default();
+        let read_names = Arc::clone(&names);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Reading the file is an event too. A full channel already holds a trigger, so that the event may
-            // be dropped.
-            if event.is_ok_and(|event| !event.kind.is_access()) {
+            // A full channel already holds a trigger, so that the event may be dropped.
+            if event.is_ok_and(|event| may_change(&event, &read_names.lock())) {
                 let _ = events.try_send(());
             }
         });
@@ -84,11 +91,12 @@ impl FolderWatcher {
                 |error| tracing::warn!(%error, every = ?POLL_INTERVAL, "file events are unavailable; the configuration is polled"),
             )
             .ok();
-        FolderWatcher { watcher, watched: BTreeSet::new() }
+        FolderWatcher { watcher, watched: BTreeSet::new(), names }
     }
 
-    /// Watches exactly these folders; returns true if a watch began.
-    fn watch(&mut self, folders: BTreeSet<PathBuf>) -> bool {
+    /// Watches exactly these folders, and in them the files of these names; returns true if a watch began.
+    fn watch(&mut self, folders: BTreeSet<PathBuf>, names: BTreeSet<OsString>) -> bool {
+        *self.names.lock() = names;
         let Some(watcher) = &mut self.watcher else { return false };
         for gone in self.watched.difference(&folders) {
             // A removed folder has lost its watch already.
@@ -106,6 +114,19 @@ impl FolderWatcher {
         }
         self.watched = folders;
         begun
+    }
+}
+
+/// Returns true if an event may have changed a file of these names. A file that is created, renamed or removed
+/// may be a link on the way to one of them.
+fn may_change(event: &notify::Event, names: &BTreeSet<OsString>) -> bool {
+    match event.kind {
+        // Reading is an event too.
+        EventKind::Access(_) => false,
+        EventKind::Modify(ModifyKind::Data(_)) => {
+            event.paths.iter().filter_map(|path| path.file_name()).any(|name| names.contains(name))
+        }
+        _ => true,
     }
 }
 
@@ -154,7 +175,7 @@ impl ConfigFollower {
                     return;
                 }
             };
-            let folders = source.folders(&self.path);
+            let (folders, names) = (source.folders(&self.path), source.names(&self.path));
             // A file that can be read again is applied even if it is as before, which ends the refusal.
             if self.unreadable.take().is_some() || source != self.source {
                 self.source = source;
@@ -163,7 +184,7 @@ impl ConfigFollower {
                 Box::pin(self.apply_or_refuse(loaded)).await;
             }
             // A change between the read and the start of a watch raised no event, so read once more.
-            if !self.folders.watch(folders) {
+            if !self.folders.watch(folders, names) {
                 return;
             }
         }
@@ -275,6 +296,22 @@ mod tests {
     use crate::config_file::source::load;
     use vmcp_config::Transport;
     use vmcp_engine::testing::{KEYWORDS, backends, config, engine, eventually};
+
+    #[test]
+    fn a_write_into_another_file_of_the_folder_triggers_no_read() {
+        let names = BTreeSet::from(["vmcp.yaml".into(), ".env".into()]);
+        let written = EventKind::Modify(ModifyKind::Data(notify::event::DataChange::Any));
+        let renamed = EventKind::Modify(ModifyKind::Name(notify::event::RenameMode::To));
+        let read = EventKind::Access(notify::event::AccessKind::Read);
+        let triggers = |kind, path: &str| may_change(&notify::Event::new(kind).add_path(path.into()), &names);
+        assert!(!triggers(written, "/home/me/audit.jsonl"));
+        assert!(!triggers(read, "/home/me/vmcp.yaml"));
+        for (kind, path) in
+            [(written, "/home/me/vmcp.yaml"), (written, "/home/me/.env"), (renamed, "/etc/vmcp/..data")]
+        {
+            assert!(triggers(kind, path), "{kind:?} {path}");
+        }
+    }
 
     fn names(engine: &Engine) -> Vec<String> {
         engine.snapshot().config.backends.iter().map(|backend| backend.name.to_string()).collect()
