@@ -176,17 +176,17 @@ async fn no_pod_comes_before_the_objects_that_close_it() {
     place.delete::<NetworkPolicy>("mcp-time").await;
     place.eventually("its pods", async || place.get::<Deployment>("mcp-time").await).await;
 
-    place.apply(&policy("x-vmcp")).await;
-    place.apply("{apiVersion: v1, kind: Secret, metadata: {name: y-vmcp-secrets}}").await;
-    apply(&place, "VirtualMCPServer", "x", "{networkPolicy: {}}").await;
-    apply(&place, "VirtualMCPServer", "y", "{}").await;
-    for name in ["x", "y"] {
+    place.apply(&policy("open-vmcp")).await;
+    place.apply("{apiVersion: v1, kind: Secret, metadata: {name: shut-vmcp-secrets}}").await;
+    apply(&place, "VirtualMCPServer", "open", "{networkPolicy: {}}").await;
+    apply(&place, "VirtualMCPServer", "shut", "{}").await;
+    for name in ["open", "shut"] {
         await_condition::<VirtualMCPServer>(&place, name, "Ready", "False", "NameTaken").await;
         assert!(place.get::<Deployment>(name).await.is_none(), "{name}");
     }
-    place.delete::<NetworkPolicy>("x-vmcp").await;
-    place.delete::<Secret>("y-vmcp-secrets").await;
-    for name in ["x", "y"] {
+    place.delete::<NetworkPolicy>("open-vmcp").await;
+    place.delete::<Secret>("shut-vmcp-secrets").await;
+    for name in ["open", "shut"] {
         place.eventually("its pods", async || place.get::<Deployment>(name).await).await;
     }
     place.remove().await;
