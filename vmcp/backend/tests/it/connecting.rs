@@ -31,6 +31,8 @@ async fn silent_listener(keep: bool) -> (Transport, std::sync::Arc<std::sync::at
 /// A port that refuses connections, and the socket that keeps it from other tests.
 fn refusing() -> (Transport, TcpSocket) {
     let reserved = TcpSocket::new_v4().unwrap();
+    // A server may be bound beside it.
+    reserved.set_reuseaddr(true).unwrap();
     reserved.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let url = format!("http://{}/mcp", reserved.local_addr().unwrap()).parse().unwrap();
     (Transport::Http { url, headers: std::collections::BTreeMap::new() }, reserved)
