@@ -351,6 +351,12 @@ impl<'a> Authorized<'a> {
         watched
     }
 
+    /// Ends the call as denied by a policy that was asked about more than the target itself.
+    pub(crate) fn deny(mut self, policy: PolicyId) {
+        self.recorder.record().policy = Some(policy);
+        self.recorder.settle(Outcome::Denied);
+    }
+
     /// Ends the call without asking the backend.
     pub fn settle(self, outcome: Outcome) {
         self.recorder.settle(outcome);
