@@ -1,5 +1,5 @@
 //! Arguments that a policy reads must be of the types of the tool's schema, by every way to the tool. Values
-//! of completions are arguments, too.
+//! of completions are arguments, too. Keys count in every letter case.
 
 use serde_json::json;
 
@@ -103,4 +103,21 @@ async fn values_of_a_completion_are_judged_as_arguments_and_in_the_uri() {
         let completed = ask(reference, name, value, given.clone()).await;
         assert!(completed.starts_with("result"), "{name} {given}: {completed}");
     }
+}
+
+#[tokio::test]
+async fn a_hidden_uri_is_hidden_from_extensions_in_every_letter_case() {
+    let permit =
+        |action: &str| format!("    - 'permit(principal, action == Action::\"{action}\", resource);'\n");
+    let permits = ["call_tool", "use_backend"].map(permit).concat();
+    let settings = format!("{KEYWORDS}incomingAuth:\n  authz:\n    policies:\n{permits}");
+    let Setup { engine, backends, .. } = setup_with(Options::default(), &settings).await;
+    let reached = backends[0].methods().len();
+    for key in ["uri", "Uri", "URI"] {
+        let refused = go(&engine, "one/search", &json!({ (key): "one://note" })).await;
+        assert!(refused.contains("method not found"), "{key}: {refused}");
+    }
+    assert_eq!(backends[0].methods().len(), reached, "the backend hears nothing");
+    let open = go(&engine, "one/search", &json!({"Uri": "unlisted://note"})).await;
+    assert!(open.starts_with("result"), "{open}");
 }
