@@ -26,8 +26,8 @@ use crate::server_log::operator_log::OperatorLog;
 pub(crate) struct Facts {
     /// The backend's configuration.
     pub(crate) spec: vmcp_config::Backend,
-    /// Limits and intervals; `connection_timeout`, `ca_bundle_path` and `preconnect` of `spec`, or of a reload,
-    /// are part of them.
+    /// Limits and intervals; `connection_timeout`, `ca_bundle_path` and `preconnect` of `spec`, or of a
+    /// reload, are part of them.
     settings: ArcSwap<BackendSettings>,
     /// The headers of `spec`, or those of a reload.
     pub(crate) headers: Arc<ConfiguredHeaders>,

@@ -155,8 +155,8 @@ fn written(values: &Values) -> String {
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
-/// Returns a template of a URI with these values, unescaped (RFC 6570); further variables are empty. `None` for
-/// a URI of more than [`MAX_URI_BYTES`].
+/// Returns a template of a URI with these values, unescaped (RFC 6570); further variables are empty. `None`
+/// for a URI of more than [`MAX_URI_BYTES`].
 fn expanded(template: &str, values: &Values) -> Option<String> {
     let (mut uri, mut rest) = (String::new(), template);
     while let Some((before, (expression, behind))) =
