@@ -67,31 +67,34 @@ pub async fn complete(context: CallContext<'_>, params: &OwnedParams) -> Answer 
     };
     let target = BackendTarget::read(context.snapshot, backend, methods::COMPLETE, item);
     let record = context.start_record(Origin::Client);
-    let arguments = matches!(item, Item::Prompt(_)).then(|| written(&given.values));
-    let Ok(call) = call::authorize(context, record, target, arguments.as_deref()) else {
+    let readings: Vec<String> = given.readings().map(written).collect();
+    let (arguments, earlier) = match item {
+        Item::Prompt(_) => (readings.first().map(String::as_str), readings.get(1).map(String::as_str)),
+        _ => (None, None),
+    };
+    let Ok(call) = call::authorize(context, record, target, arguments) else {
         hidden::hold(context, begun).await;
         return unknown();
     };
-    if let Some(policy) = objection(context, backend, item, &given, &uris) {
+    if let Some(policy) = objection(context, backend, item, earlier, &uris) {
         call.deny(policy);
         hidden::hold(context, begun).await;
         return unknown();
     }
-    call.relay(params).await
+    call.showing(readings).relay(params).await
 }
 
-/// Returns the policy that denies one of these URIs, or the earlier values of a prompt. The call seam judges
-/// the template itself, and a prompt with its present values.
+/// Returns the policy that denies one of these URIs, or the earlier arguments of a prompt. The call seam
+/// judges the template itself, and a prompt with its present arguments.
 fn objection(
     context: CallContext<'_>,
     backend: &str,
     item: Item<'_>,
-    given: &Given,
+    earlier: Option<&str>,
     uris: &[String],
 ) -> Option<PolicyId> {
     let of_uris = uris.iter().find_map(|uri| denial(context, backend, Item::Resource(uri), None));
-    let earlier = given.earlier.as_ref().filter(|_| matches!(item, Item::Prompt(_)));
-    of_uris.or_else(|| denial(context, backend, item, Some(&written(earlier?))))
+    of_uris.or_else(|| denial(context, backend, item, Some(earlier?)))
 }
 
 /// Returns the policy that denies a completion.
@@ -134,12 +137,16 @@ impl Given {
         Ok(Given { values, earlier })
     }
 
+    /// Yields the values, and then the earlier ones.
+    fn readings(&self) -> impl Iterator<Item = &Values> {
+        std::iter::once(&self.values).chain(&self.earlier)
+    }
+
     /// Returns the URIs of a template with these values, and none for a prompt; `None` if one is longer than
     /// [`MAX_URI_BYTES`].
     fn uris(&self, item: Item<'_>) -> Option<Vec<String>> {
         let Item::Resource(template) = item else { return Some(Vec::new()) };
-        let readings = std::iter::once(&self.values).chain(&self.earlier);
-        readings.map(|values| expanded(template, values)).collect()
+        self.readings().map(|values| expanded(template, values)).collect()
     }
 }
 
