@@ -75,7 +75,7 @@ pub struct Authorized<'a> {
     recorder: CallRecorder,
     /// True if a policy reads the arguments of this call.
     judges_arguments: bool,
-    /// Arguments that the decision point reads in place of those of the parameters, each in a question.
+    /// Arguments for the decision point, each in a question; if empty, it reads the request's arguments.
     shown: Vec<String>,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Authorized<'a> {
         self.judges_arguments
     }
 
-    /// Shows the decision point these arguments, each in a question, in place of those of the parameters.
+    /// Shows the decision point these arguments, each in a question, in place of the request's.
     pub(crate) fn showing(self, arguments: Vec<String>) -> Authorized<'a> {
         Authorized { shown: arguments, ..self }
     }

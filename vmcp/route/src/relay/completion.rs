@@ -24,10 +24,10 @@ type Values = BTreeMap<String, String>;
 
 /// The values that a client gives.
 struct Given {
-    /// Those of `context.arguments`, and the value to complete.
+    /// Values of `context.arguments`, and the value to complete.
     values: Values,
-    /// Those of `context.arguments` alone, if they have another value for the argument to complete: a backend
-    /// may read either.
+    /// Values of `context.arguments` alone, if one of them is another value of the argument to complete: a
+    /// backend may read either.
     earlier: Option<Values>,
 }
 

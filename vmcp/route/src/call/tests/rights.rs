@@ -222,7 +222,7 @@ async fn what_the_point_allows_goes_on_and_it_is_asked_about_what_really_runs() 
         "arguments": {"a": [1, "x"]},
     });
     assert_eq!(asked[0], expected);
-    // Each value that a completion may be of, as an argument.
+    // Both values that the client gives for `repo`, as arguments.
     let argument = json!({"name": "repo", "value": "a"});
     for reference in [
         json!({"type": "ref/prompt", "name": "one_ask"}),
