@@ -15,7 +15,7 @@ use crate::auth_server::AuthServer;
 use crate::clock::now;
 use crate::identity::Identity;
 use crate::identity::claim_path;
-use crate::identity::client_certificate::ClientCertificate;
+use crate::identity::client_certificate::{self, ClientCertificate};
 use crate::identity::credential::{Credential, Scheme};
 use crate::identity::upstream_tokens::{LatestTokens, UpstreamTokens};
 use crate::oidc::issuer::{Issuer, IssuerStatus};
@@ -87,11 +87,16 @@ impl Authentication {
     }
 
     /// Returns true if a client that has proved an identity lost its credential since: by an order of an
-    /// operator, or with its API key. Tokens and certificates are looked at with each request and stream.
+    /// operator, or with its API key, its issuer or the certificate authorities. Its token or certificate is
+    /// looked at with each request and stream. Without authentication, identities of issuers stay.
     pub fn has_withdrawn(&self, identity: &Identity) -> bool {
-        let of_key = identity.as_known().filter(|known| known.issuer() == api_keys::ISSUER);
-        self.revocations.refuses(identity)
-            || of_key.is_some_and(|known| !self.api_keys.has_subject(known.subject()))
+        let Some(known) = identity.as_known() else { return false };
+        let has_source = match known.issuer() {
+            api_keys::ISSUER => self.api_keys.has_subject(known.subject()),
+            client_certificate::ISSUER => self.config.client_authorities.is_some(),
+            issuer => self.is_anonymous() || self.issuers.iter().any(|one| one.config().issuer == issuer),
+        };
+        !has_source || self.revocations.refuses(identity)
     }
 
     /// Returns an identity whose credential is not withdrawn.

@@ -75,6 +75,8 @@ pub struct Authorized<'a> {
     recorder: CallRecorder,
     /// True if a policy reads the arguments of this call.
     judges_arguments: bool,
+    /// Arguments for the decision point, each in a question; if empty, it reads the request's arguments.
+    shown: Vec<String>,
 }
 
 /// True if an answer may name this tool to the caller: the policy allows calls of it, whatever the arguments.
@@ -130,7 +132,7 @@ pub(crate) fn authorize<'a>(
         Decision::Allow { policy } => {
             record.policy = Some(policy);
             let judges_arguments = context.snapshot.policy.reads_arguments(&request);
-            Ok(Authorized { context, target, recorder, judges_arguments })
+            Ok(Authorized { context, target, recorder, judges_arguments, shown: Vec::new() })
         }
         Decision::Deny { policy } => {
             record.policy = Some(policy);
@@ -177,6 +179,11 @@ impl<'a> Authorized<'a> {
     /// expects a number judges no text, and a backend may take one for the other.
     pub(crate) fn judges_arguments(&self) -> bool {
         self.judges_arguments
+    }
+
+    /// Shows the decision point these arguments, each in a question, in place of the request's.
+    pub(crate) fn showing(self, arguments: Vec<String>) -> Authorized<'a> {
+        Authorized { shown: arguments, ..self }
     }
 
     /// Sends the request and waits for its end; `params` are the client's. For a legacy client, questions of
@@ -261,7 +268,13 @@ impl<'a> Authorized<'a> {
         rights::check_scopes(self.context, &self.target)?;
         send::check(self.context, &self.target, params).await?;
         let changed = self.ask_webhooks(params).await?;
-        self.ask_decision_point(changed.as_ref().unwrap_or(params).get("arguments")).await?;
+        let shown = std::mem::take(&mut self.shown);
+        if shown.is_empty() {
+            self.ask_decision_point(changed.as_ref().unwrap_or(params).get("arguments")).await?;
+        }
+        for arguments in &shown {
+            self.ask_decision_point(Some(arguments)).await?;
+        }
         Ok(changed)
     }
 
@@ -349,6 +362,12 @@ impl<'a> Authorized<'a> {
         });
         self.recorder.settle(watched.as_ref().map_or_else(Outcome::from, |_| Outcome::Ok));
         watched
+    }
+
+    /// Ends the call as denied by a policy that was asked about more than the target itself.
+    pub(crate) fn deny(mut self, policy: PolicyId) {
+        self.recorder.record().policy = Some(policy);
+        self.recorder.settle(Outcome::Denied);
     }
 
     /// Ends the call without asking the backend.

@@ -299,7 +299,7 @@ async fn a_withdrawn_credential_is_refused_also_from_the_cache() {
 }
 
 #[tokio::test]
-async fn a_client_whose_key_is_removed_has_lost_its_credential() {
+async fn a_client_whose_key_or_issuer_is_removed_has_lost_its_credential() {
     let with_key_of = |subject: &str| {
         let keys = format!("[{{ subject: {subject}, key: {subject}-0123456789abcdef }}]");
         let text = format!("incomingAuth: {{ type: apiKeys, apiKeys: {keys} }}");
@@ -310,4 +310,10 @@ async fn a_client_whose_key_is_removed_has_lost_its_credential() {
     assert!(!before.has_withdrawn(&alice) && !before.has_withdrawn(&Identity::Anonymous));
     let after = Authentication::with_timing(&with_key_of("carol"), &before, EAGER);
     assert!(after.has_withdrawn(&alice));
+    let provider = Provider::start().await;
+    let by_provider = start(&provider.config(""));
+    let token = provider.token(&provider.claims());
+    let of_provider = by_provider.identify_bearer(Some(&token)).await.unwrap();
+    assert!(!by_provider.has_withdrawn(&of_provider));
+    assert!(after.has_withdrawn(&of_provider), "its issuer is removed");
 }

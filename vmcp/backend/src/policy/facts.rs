@@ -26,7 +26,8 @@ use crate::server_log::operator_log::OperatorLog;
 pub(crate) struct Facts {
     /// The backend's configuration.
     pub(crate) spec: vmcp_config::Backend,
-    /// Limits and intervals; a `connection_timeout` and a `ca_bundle_path` in `spec` are part of them.
+    /// Limits and intervals; `connection_timeout`, `ca_bundle_path` and `preconnect` of `spec`, or of a
+    /// reload, are part of them.
     settings: ArcSwap<BackendSettings>,
     /// The headers of `spec`, or those of a reload.
     pub(crate) headers: Arc<ConfiguredHeaders>,
@@ -122,8 +123,8 @@ impl Facts {
     pub(crate) fn idle_timeout(&self, start: Duration) -> Option<Duration> {
         let Transport::Stdio { idle_timeout, .. } = &self.spec.transport else { return None };
         let settings = self.settings.load();
-        let is_spared = self.spec.preconnect || start > settings.max_idle_start;
-        let common = || if is_spared { Duration::ZERO } else { settings.idle_timeout };
+        let is_slow = start > settings.max_idle_start;
+        let common = || if is_slow { Duration::ZERO } else { settings.idle_timeout };
         Some(idle_timeout.unwrap_or_else(common)).filter(|timeout| !timeout.is_zero())
     }
 }
@@ -131,5 +132,6 @@ impl Facts {
 fn of_backend(spec: &vmcp_config::Backend, settings: BackendSettings) -> BackendSettings {
     let connection_timeout = spec.connection_timeout.unwrap_or(settings.connection_timeout);
     let http = settings.http.with_ca_bundle(spec.ca_bundle_path.as_deref());
-    BackendSettings { connection_timeout, http, ..settings }
+    let idle_timeout = if spec.preconnect { Duration::ZERO } else { settings.idle_timeout };
+    BackendSettings { connection_timeout, http, idle_timeout, ..settings }
 }

@@ -16,9 +16,10 @@ const IN_USE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Waits until the program, whose start took `start`, is idle, and takes its connection from the calls; for
 /// ever if it is never to be stopped.
 pub(crate) async fn until_idle(core: &BackendCore, connection: &Arc<Connection>, start: Duration) {
-    let Some(limit) = core.facts.idle_timeout(start) else { return std::future::pending().await };
     core.usage.touch();
     loop {
+        // Read each time: a reload may set `preconnect`.
+        let Some(limit) = core.facts.idle_timeout(start) else { return std::future::pending().await };
         let unused = core.usage.elapsed();
         if unused < limit {
             sleep(limit.saturating_sub(unused).max(IN_USE_POLL_INTERVAL)).await;

@@ -364,8 +364,14 @@ async fn the_idle_time_of_all_programs_spares_slow_starts_and_wanted_connections
     let slow = BackendSettings { max_idle_start: Duration::ZERO, ..idle.clone() };
     let program = || spec("b", shell(&legacy("reply '{}'")));
     let wanted = vmcp_config::Backend { preconnect: true, ..program() };
-    for (spec, settings) in [(program(), slow.clone()), (wanted, idle)] {
-        let backend = Backend::start(spec, settings, None);
+    // The last one is wanted since a reload.
+    for (spec, settings, reloaded) in [
+        (program(), slow.clone(), program()),
+        (wanted.clone(), idle.clone(), wanted.clone()),
+        (program(), idle, wanted),
+    ] {
+        let backend = Backend::start(spec, settings.clone(), None);
+        backend.reconfigure(&reloaded, settings);
         call(&backend, "echo").await.unwrap();
         tokio::time::sleep(Duration::from_millis(600)).await;
         assert_eq!(backend.status().state, BackendState::Connected);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use vmcp_wire::handshake::client_capabilities::ClientExtensions;
+use vmcp_wire::letter_case::folded;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
@@ -55,11 +56,14 @@ fn backend<'a>(context: CallContext<'a>, method: &str, params: &OwnedParams) -> 
     let declared = context.snapshot.declared_capabilities(context.view);
     let candidates = declared.filter(|(_, capabilities)| capabilities.shared(&client).next().is_some());
     let candidates: Vec<_> = candidates.collect();
-    let uri = params.get_str("uri");
     let view = context.view;
-    if uri.as_deref().is_some_and(|uri| view.hides(uri)) {
+    // Some servers take `Uri` for `uri`, too.
+    let keys = params.keys().filter(|key| folded(key) == "uri");
+    let mut uris = keys.filter_map(|key| params.get_str(&key));
+    if uris.any(|uri| view.hides(&uri)) {
         return None;
     }
+    let uri = params.get_str("uri");
     let owner = uri.and_then(|uri| view.resource(&uri));
     if let Some(owner) = owner {
         let owner = candidates.iter().find(|(name, _)| *name == owner.backend());

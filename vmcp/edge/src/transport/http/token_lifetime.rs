@@ -58,13 +58,11 @@ impl StreamCredential {
     pub(super) async fn withdrawn(self) {
         loop {
             sleep(CHECK_INTERVAL).await;
-            let authentication = Arc::clone(&self.engine.snapshot().authentication);
-            let is_withdrawn = if self.left().is_some_and(|left| left.is_zero()) {
-                authentication.revocations().refuses(&self.identity)
-            } else {
-                !self.is_good().await
-            };
-            if is_withdrawn {
+            // An expired token is not shown to its issuer again.
+            let is_good = self.has_expired() || self.is_good().await;
+            let is_ordered = self.engine.snapshot().authentication.revocations().refuses(&self.identity);
+            // Looked at again: a token that expires while it is verified is not withdrawn.
+            if is_ordered || (!is_good && !self.has_expired()) {
                 tracing::info!(
                     subject = self.identity.subject(),
                     "the stream of a call ends: its credential was withdrawn"
@@ -72,6 +70,10 @@ impl StreamCredential {
                 return;
             }
         }
+    }
+
+    fn has_expired(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
     }
 
     /// Returns the time until the token expires; `None` if it never does.
@@ -84,11 +86,10 @@ impl StreamCredential {
     /// Returns when the credential has ended.
     async fn ended(self) {
         loop {
-            let left = self.left();
-            if left.is_some_and(|left| left.is_zero()) {
+            if self.has_expired() {
                 return;
             }
-            sleep(left.unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL)).await;
+            sleep(self.left().unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL)).await;
             if !self.is_good().await {
                 tracing::info!(
                     subject = self.identity.subject(),
@@ -151,6 +152,7 @@ mod tests {
         engine.apply(config(&with_key("another-0123456789abcdef"))).await;
         tokio::time::timeout(SOON, removed).await.unwrap().unwrap();
     }
+
     #[tokio::test]
     async fn the_stream_of_a_call_outlives_its_token_and_not_its_withdrawal() {
         const SOON: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
 //! Arguments that a policy reads must be of the types of the tool's schema, by every way to the tool. Values
-//! of completions are arguments, too.
+//! of completions are arguments, too. Keys count in every letter case.
 
 use serde_json::json;
 
@@ -58,7 +58,7 @@ incomingAuth:
 #[tokio::test]
 async fn values_of_a_completion_are_judged_as_arguments_and_in_the_uri() {
     let settings = format!("{KEYWORDS}{ABOUT_COMPLETIONS}");
-    let Setup { engine, backends, .. } = setup_with(Options::default(), &settings).await;
+    let Setup { engine, backends, seen } = setup_with(Options::default(), &settings).await;
     let prompt = json!({"type": "ref/prompt", "name": "one_ask"});
     let template = json!({"type": "ref/resource", "uri": "one://{id}"});
     let ask = async |reference: &Value, name: &str, value: &str, given: Value| {
@@ -72,18 +72,52 @@ async fn values_of_a_completion_are_judged_as_arguments_and_in_the_uri() {
         (&prompt, "repo", "secret", json!({}), "Unknown prompt"),
         (&template, "id", "private/plans", json!({}), "Resource not found"),
         (&template, "part", "", json!({"id": "private"}), "Resource not found"),
+        // The context has another value for the argument itself, which a backend may read.
+        (&prompt, "repo", "", json!({"repo": "secret"}), "Unknown prompt"),
+        (&template, "id", "", json!({"id": "private"}), "Resource not found"),
+        (&template, "id", &*"x".repeat(9000), json!({}), "more than 8192 bytes"),
         (&prompt, "branch", "", json!({"repo": 5}), "must hold texts"),
     ] {
         let refused = ask(reference, name, value, given.clone()).await;
         assert!(refused.starts_with("error") && refused.contains(error), "{name} {given}: {refused}");
     }
+    for argument in [json!({"name": "repo", "value": ["secret"]}), json!({"name": "repo"})] {
+        let refused = go(&engine, "completion/complete", &json!({"ref": prompt, "argument": argument})).await;
+        assert!(refused.starts_with("error") && refused.contains("must have the texts"), "{refused}");
+    }
     assert_eq!(backends[0].methods().len(), reached, "the backend hears nothing");
+    let denials: Vec<_> = seen.take().into_iter().map(|record| (record.outcome, record.policy)).collect();
+    let by = |policy: &str| (Outcome::Denied, Some(PolicyId::new(policy)));
+    let (prompts, templates) = (by("policy1"), by("policy2"));
+    assert_eq!(
+        denials,
+        [&prompts, &prompts, &templates, &templates, &prompts, &templates].map(Clone::clone),
+        "each denial names its policy"
+    );
     for (reference, name, value, given) in [
         (&prompt, "branch", "secret", json!({"repo": "open"})),
         (&prompt, "repo", "sec", Value::Null),
+        (&prompt, "repo", "open", json!({"repo": "other"})),
         (&template, "id", "public", json!({})),
     ] {
         let completed = ask(reference, name, value, given.clone()).await;
         assert!(completed.starts_with("result"), "{name} {given}: {completed}");
     }
+}
+
+#[tokio::test]
+async fn a_hidden_uri_is_hidden_from_extensions_in_every_letter_case() {
+    let permit =
+        |action: &str| format!("    - 'permit(principal, action == Action::\"{action}\", resource);'\n");
+    let permits = ["call_tool", "use_backend"].map(permit).concat();
+    let settings = format!("{KEYWORDS}incomingAuth:\n  authz:\n    policies:\n{permits}");
+    let Setup { engine, backends, .. } = setup_with(Options::default(), &settings).await;
+    let reached = backends[0].methods().len();
+    for key in ["uri", "Uri", "URI"] {
+        let refused = go(&engine, "one/search", &json!({ (key): "one://note" })).await;
+        assert!(refused.contains("method not found"), "{key}: {refused}");
+    }
+    assert_eq!(backends[0].methods().len(), reached, "the backend hears nothing");
+    let open = go(&engine, "one/search", &json!({"Uri": "unlisted://note"})).await;
+    assert!(open.starts_with("result"), "{open}");
 }

@@ -222,6 +222,18 @@ async fn what_the_point_allows_goes_on_and_it_is_asked_about_what_really_runs() 
         "arguments": {"a": [1, "x"]},
     });
     assert_eq!(asked[0], expected);
+    // Both values that the client gives for `repo`, as arguments.
+    let argument = json!({"name": "repo", "value": "a"});
+    for reference in [
+        json!({"type": "ref/prompt", "name": "one_ask"}),
+        json!({"type": "ref/resource", "uri": "one://{id}"}),
+    ] {
+        let given = json!({"arguments": {"repo": "b", "id": "c"}});
+        let params = json!({"ref": reference, "argument": argument, "context": given});
+        go(&engine, "completion/complete", &params).await;
+        let shown: Vec<_> = point.take().into_iter().map(|asked| asked["arguments"].clone()).collect();
+        assert_eq!(shown, [json!({"id": "c", "repo": "a"}), json!({"id": "c", "repo": "b"})]);
+    }
     // Lists and searches ask about nothing.
     call(&engine, "optim.find_tool", json!({"tool_description": "work"})).await.unwrap();
     assert!(point.take().is_empty());
