@@ -18,6 +18,7 @@ use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
+use super::validate::added_program;
 use crate::references::{
     DereferenceError, ReferencedSecrets, granted_namespaces, group_exists, provider_classes,
 };
@@ -82,7 +83,14 @@ pub(super) async fn dereference(
     let running_bridge = deployment.as_ref().and_then(RunningBridge::from_deployment);
     let template = deployment.as_ref().and_then(|deployment| Some(&deployment.spec.as_ref()?.template));
     let running_digest = template.and_then(secrets_digest);
-    let image_program = programs.state(server, context, deployment.as_ref()).await?;
+    let rules_of_adder = rules_of_adder(server, context);
+    // Clients choose the registry of an image that they add: the operator asks only one that a rule names.
+    let may_run = rules_of_adder.as_ref().is_none_or(|rules| added_program::is_named(server, rules));
+    let image_program = if may_run {
+        programs.state(server, context, deployment.as_ref()).await?
+    } else {
+        ImageProgramState::NotNeeded
+    };
     let permission_profile = permission_profile::read(context, server).await?;
     Ok(References {
         secrets,
@@ -95,7 +103,7 @@ pub(super) async fn dereference(
         image_program,
         permission_profile,
         granted_namespaces: granted_namespaces(context, server),
-        rules_of_adder: rules_of_adder(server, context),
+        rules_of_adder,
     })
 }
 

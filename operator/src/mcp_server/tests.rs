@@ -272,6 +272,7 @@ fn pods_start_before_a_secret_that_they_bring() {
 fn a_program_that_clients_added_runs_in_an_image_of_a_rule_alone() {
     let rules = json!({ "admin": { "allow": [
         { "command": ["npx", "-y", "@acme/*"], "image": "node:22", "env": ["API_KEY"] },
+        { "command": ["npx", "-y", "@acme/*"], "image": "node:24" },
         { "image": "ghcr.io/acme/time:*", "args": ["--utc"] },
     ] } });
     let optimizer: Optimizer = serde_json::from_value(rules).unwrap();
@@ -287,7 +288,11 @@ fn a_program_that_clients_added_runs_in_an_image_of_a_rule_alone() {
         plan(&server(&spec), &references, &settings()).map(drop).map_err(|refusal| refusal.to_string())
     };
     assert_eq!(planned("node:22", "@acme/time", "API_KEY"), Ok(()));
+    let other_rule = "{image: 'node:24', command: [npx], args: [-y, '@acme/time']}";
+    let references = References { rules_of_adder: Some(optimizer.added_servers()), ..References::default() };
+    assert!(plan(&server(other_rule), &references, &settings()).is_ok(), "of any rule, not of the first");
     for (image, package, variable) in [
+        ("node:24", "@acme/time", "API_KEY"),
         ("evil:1", "@acme/time", "API_KEY"),
         ("node:22", "@evil/time", "API_KEY"),
         ("node:22", "@acme/time", "NODE_OPTIONS"),
@@ -308,6 +313,8 @@ fn a_program_that_clients_added_runs_in_an_image_of_a_rule_alone() {
     }
     let without_rules = References { rules_of_adder: Some(Admin::default()), ..References::default() };
     assert!(plan(&server(STDIO), &without_rules, &settings()).is_err());
+    let off = STDIO.replace("args:", "enabled: false, args:");
+    assert!(plan(&server(&off), &without_rules, &settings()).is_ok(), "its pods end");
 }
 
 #[test]

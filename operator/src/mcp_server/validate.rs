@@ -1,7 +1,7 @@
 //! Step 2 of a reconcile, validate: checks name, command, port and variables, and returns a
 //! [`ValidMCPServer`]. Pure.
 
-mod added_program;
+pub(super) mod added_program;
 
 use std::collections::BTreeSet;
 

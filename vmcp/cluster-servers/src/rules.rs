@@ -16,7 +16,8 @@ pub(crate) fn check(server: &VirtualServer, new: &NewServer) -> Result<(), Regis
     if let Some(label) = manifests::secret_in_plain_text(new) {
         return refuse(format!(
             "the secret {label} is part of the URL or of the arguments of this server, and a resource shows both \
-             to all its readers; an administrator can add the server another way"
+             to all its readers; choose another way with 'via', or a server that takes the secret as a header \
+             or a variable"
         ));
     }
     let name = &new.name;

@@ -250,6 +250,8 @@ mistakes! {
             "f:1: backends[0].url: not the address of a websocket; write `ws://` or `wss://`, or choose `streamable-http`",
         "backends: [{ name: a, url: \"wss://a\", transport: sse }]" =>
             "f:1: backends[0].url: the address of a websocket; remove `transport`, or write `http://` or `https://`",
+        "backends: [{ name: a, url: \"wss://a\", transport: wss }]" =>
+            "f:1: backends[0].transport: must be one of `stdio`, `streamable-http`, `sse`, `websocket`, `codex`, not `wss`; write `websocket`",
         "backends: [{ name: a, url: \"ws://a\", caBundlePath: ca.pem }]" =>
             "f:1: backends[0].caBundlePath: a server without TLS shows no certificate; remove it, or write `wss://`",
         "backends: [{ name: a, url: \"ws://a\", headers: { Sec-WebSocket-Protocol: x } }]" =>

@@ -54,8 +54,8 @@ pub(crate) async fn report_failure<K: CustomResource>(
     }
 }
 
-/// Returns the status of an object, its conditions, and these once more, to be added to: all but
-/// [`PAUSED`], which may be over.
+/// Returns the status of an object, its conditions, and new conditions that begin with those: all but
+/// [`PAUSED`], because the pause may be over.
 fn kept_status<K: CustomResource>(object: &K) -> (Map<String, Value>, Vec<Condition>, Conditions) {
     let object_as_json = serde_json::to_value(object).unwrap_or_default();
     let status = object_as_json.get("status").and_then(Value::as_object).cloned().unwrap_or_default();

@@ -380,6 +380,16 @@ async fn an_added_program_runs_in_an_image_of_a_rule_alone() {
     let allowed = json!({ "spec": { "optimizer": { "admin": { "allow": rules } } } });
     place.edit::<VirtualMCPServer>("x", allowed).await;
     await_condition::<MCPServer>(&place, "time", "Valid", "True", "ConfigValid").await;
+    // Its pods outlive the rule, until a person switches the server off.
+    place
+        .edit::<VirtualMCPServer>("x", json!({ "spec": { "optimizer": { "admin": { "allow": [] } } } }))
+        .await;
+    await_condition::<MCPServer>(&place, "time", "Valid", "False", "ConfigInvalid").await;
+    let replicas = async || place.get::<Deployment>("mcp-time").await?.spec?.replicas;
+    assert_ne!(replicas().await, Some(0));
+    place.edit::<MCPServer>("time", json!({ "spec": { "enabled": false } })).await;
+    let ended = async || (replicas().await == Some(0)).then_some(());
+    place.eventually("its pods to end", ended).await;
     place.remove().await;
 }
 

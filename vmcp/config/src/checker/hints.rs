@@ -41,7 +41,7 @@ pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
     Some(match (path, value) {
         ("incomingAuth.type", "clientCertificate" | "mtls" | "mTLS") => "write `clientCertificates`",
         ("optimizer.storage.type", _) => "other kinds may come later: use `sqlite`",
-        ("backends.transport", "websocket" | "ws") => "use the server's streamable HTTP endpoint",
+        ("backends.transport", "ws" | "wss") => "write `websocket`",
         _ => return None,
     })
 }

@@ -30,7 +30,7 @@ use effective::{EffectiveConfig, EffectiveSetting};
 
 /// Paths of the settings that a server reads at its start only: a change of any other takes effect while it
 /// runs, and so does a new certificate in place of the one that `server.tls` had. A path that names a block
-/// stands for everything in it.
+/// stands for everything in it, except `telemetry.traceUrl`.
 pub const SETTINGS_AT_START: [&str; 12] = [
     "server.listen",
     "server.adminListen",

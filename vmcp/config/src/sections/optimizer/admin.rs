@@ -149,6 +149,14 @@ impl Admin {
             ServerRule::Image { .. } | ServerRule::Remote { .. } => None,
         })
     }
+
+    /// True if a rule names the program together with this image.
+    pub fn names_in_image(&self, program: &ServerSource<'_>, image: &str) -> bool {
+        self.allow.iter().any(|rule| {
+            matches!(rule, ServerRule::Program { image: Some(named), .. } if named == image)
+                && rule.names(program)
+        })
+    }
 }
 
 impl ServerRule {

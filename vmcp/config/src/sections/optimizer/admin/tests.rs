@@ -33,7 +33,7 @@ fn a_rule_for_programs_names_each_word_and_each_variable() {
 fn the_image_of_a_program_is_that_of_a_rule_which_names_it() {
     let admin = admin(
         "{ command: [npx, -y, '@acme/*'] }, { command: [npx, -y, '@acme/mcp-*'], image: 'node:22', env: [KEY] }, \
-         { url: 'https://a.example.com/mcp' }",
+         { command: [npx, -y, '@acme/mcp-*'], image: 'node:24' }, { url: 'https://a.example.com/mcp' }",
     );
     let image = |line: &str, env: &[&str]| {
         let words = line.split(' ').collect();
@@ -42,6 +42,13 @@ fn the_image_of_a_program_is_that_of_a_rule_which_names_it() {
     assert_eq!(image("npx -y @acme/mcp-time", &["KEY"]).as_deref(), Some("node:22"));
     assert_eq!(image("npx -y @acme/mcp-time", &["NODE_OPTIONS"]), None);
     assert_eq!(image("npx -y @acme/other", &[]), None);
+    // A pod may have the image of any of the rules.
+    let time = |env: &[&'static str]| {
+        let words = vec!["npx", "-y", "@acme/mcp-time"];
+        ServerSource::Program { words, env: env.to_vec() }
+    };
+    assert!(admin.names_in_image(&time(&["KEY"]), "node:22") && admin.names_in_image(&time(&[]), "node:24"));
+    assert!(!admin.names_in_image(&time(&["KEY"]), "node:24") && !admin.names_in_image(&time(&[]), "evil:1"));
     let url = Url::parse("https://a.example.com/mcp").unwrap();
     assert_eq!(admin.image_of(&ServerSource::Remote { url: &url, headers: vec![] }), None);
 }
