@@ -418,7 +418,7 @@ mod tests {
         let mut settings = SearchSettings::from(&crate::testing::config("").optimizer.search);
         settings.query_deadline = Duration::from_millis(200);
         let quick = Duration::ZERO;
-        // The deadline cuts a slow request; its own time would only be reached by a machine that stands still.
+        // The deadline cuts a slow request long before its own end, also on a busy machine.
         let (long_load, long_request) = (Duration::from_millis(500), Duration::from_secs(60));
         for (load, request, is_slow) in [(long_load, quick, false), (quick, long_request, true)] {
             let searcher = Searcher {

@@ -50,9 +50,10 @@ pub(crate) fn expand(text: &str) -> Expansion {
     Expansion { words: everyday, is_translation: false }
 }
 
-/// True if a text with these phrases of the table is in another language. A word that English texts have too
-/// supports the others, and only in a text that has no function word of English: "translate 会议 to English",
-/// "such male patients" and "a plane to La Paz" are English.
+/// True if a text with these phrases of the table is in another language. The clear phrases must outnumber
+/// the function words of English; a phrase that English texts have too counts beside a clear one, if the text
+/// has none of these words. "translate 会议 to English", "such male patients" and "a plane to La Paz" are
+/// English.
 fn is_foreign(text: &str, words: &[String], found: &[&Phrase]) -> bool {
     let clear = found.iter().filter(|phrase| !phrase.is_english_too).count();
     let english = words.iter().filter(|word| ENGLISH_WORDS.binary_search(&word.as_str()).is_ok()).count();
