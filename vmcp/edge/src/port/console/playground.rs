@@ -66,7 +66,7 @@ pub(super) async fn show(
 
 /// Returns the client that searches; `None`: all tools are searched.
 fn searching(client: &ClientQuery, snapshot: &Snapshot) -> Result<Option<Principal>, String> {
-    if client.is_anonymous() {
+    if client.is_anonymous() && !client.has_profile() {
         return Ok(None);
     }
     let request = client.request(&snapshot.config, "")?;

@@ -41,6 +41,11 @@ impl ClientQuery {
         self.who.is_empty() && self.claims.trim().is_empty()
     }
 
+    /// Returns true if the client uses the path of a profile.
+    pub(in crate::port::console) fn has_profile(&self) -> bool {
+        !self.profile.is_empty()
+    }
+
     /// Returns the form as it was sent, with the choices of the configuration.
     pub(in crate::port::console) fn question(
         &self,
