@@ -7,6 +7,10 @@ use vmcp_console::pages::clients::question::{ClientQuestion, MAX_CHARS};
 
 use crate::port::admin::diagnosis::explain_tool::ExplainRequest;
 
+/// Message where clients sign in and the question names none.
+pub(in crate::port::console) const WANTS_SUBJECT: &str =
+    "who: clients prove who they are here (incomingAuth): type the subject of the client's identity";
+
 /// The query `?who=SUBJECT&claims=JSON&issuer=URL&profile=NAME`.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(in crate::port::console) struct ClientQuery {
