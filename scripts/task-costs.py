@@ -449,7 +449,10 @@ def main():
             print(line, flush=True)
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(30)
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            server.kill()
         shutil.rmtree(folder, ignore_errors=True)
 
 

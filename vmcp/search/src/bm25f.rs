@@ -44,6 +44,9 @@ pub(crate) struct Bm25f {
     terms: HashMap<String, Range<usize>>,
     postings: Vec<Posting>,
     lengths: Vec<[u32; FIELDS]>,
+    /// By document: the number of terms of its name that its server does not have. Resolved names may begin
+    /// with the server.
+    own_name_lengths: Vec<u32>,
 }
 
 /// The frequency of one term in one document, by field.
@@ -55,6 +58,12 @@ struct Posting {
 impl Posting {
     fn is_in_a_name(&self) -> bool {
         self.counts.iter().take(NAMING_FIELDS).any(|count| *count > 0)
+    }
+
+    /// Returns how often the term occurs in the name; 0 for a term of the server.
+    fn own_name_count(&self) -> u32 {
+        let [name, server, ..] = self.counts;
+        if server == 0 { u32::from(name) } else { 0 }
     }
 }
 
@@ -71,8 +80,10 @@ impl Bm25f {
         let mut vocabulary = Vocabulary::new();
         let mut by_term: Vec<Vec<Posting>> = Vec::new();
         let mut lengths = Vec::with_capacity(documents.len());
+        let mut own_name_lengths = Vec::with_capacity(documents.len());
         for (number, document) in documents.iter().enumerate() {
             let mut length = [0_u32; FIELDS];
+            let mut terms_of_name = Vec::new();
             for ((field, text), length) in fields(document).iter().enumerate().zip(&mut length) {
                 for term in content_words(text).map(|word| vocabulary.term(word)) {
                     *length += 1;
@@ -80,9 +91,17 @@ impl Bm25f {
                     if let Some(postings) = by_term.get_mut(term) {
                         count(postings, number, field);
                     }
+                    if field == 0 {
+                        terms_of_name.push(term);
+                    }
                 }
             }
             lengths.push(length);
+            // A term that the name repeats counts once: its posting has the number.
+            terms_of_name.sort_unstable();
+            terms_of_name.dedup();
+            let own = terms_of_name.into_iter().filter_map(|term| by_term.get(term)?.last());
+            own_name_lengths.push(own.map(Posting::own_name_count).sum::<u32>());
         }
         let mut postings = Vec::with_capacity(by_term.iter().map(Vec::len).sum());
         let mut ranges = Vec::with_capacity(by_term.len());
@@ -92,7 +111,8 @@ impl Bm25f {
             ranges.push(start..postings.len());
         }
         let range = |(term, number)| (term, ranges.get(number).cloned().unwrap_or_default());
-        Bm25f { terms: vocabulary.terms.into_iter().map(range).collect(), postings, lengths }
+        let terms = vocabulary.terms.into_iter().map(range).collect();
+        Bm25f { terms, postings, lengths, own_name_lengths }
     }
 
     /// Number of documents.
@@ -167,17 +187,37 @@ impl Bm25f {
     /// True if a visible document has all of these terms in its name or its server: they name it.
     pub(crate) fn names_one(&self, terms: &[QueryTerm], visible: Option<&Visible>) -> bool {
         let Some((first, others)) = terms.split_first() else { return false };
-        let is_named = |term: &QueryTerm, document: usize| {
-            let postings = self.postings_of(&term.term);
-            let found = postings.binary_search_by_key(&document, |posting| posting.document).ok();
-            found.and_then(|at| postings.get(at)).is_some_and(Posting::is_in_a_name)
-        };
+        let is_named =
+            |term: &QueryTerm, document: usize| self.naming_posting(&term.term, document).is_some();
         self.postings_of(&first.term)
             .iter()
             .filter(|posting| posting.is_in_a_name())
             .map(|posting| posting.document)
             .filter(|document| visible.is_none_or(|visible| visible.contains(*document)))
             .any(|document| others.iter().all(|term| is_named(term, document)))
+    }
+
+    /// True if a text is the whole name of a visible document, alone or with its server's.
+    pub(crate) fn is_a_name(&self, text: &str, visible: Option<&Visible>) -> bool {
+        let distinct: HashSet<String> = terms(text).collect();
+        let Some(first) = distinct.iter().next() else { return false };
+        let in_name =
+            |term: &String, document: usize| self.naming_posting(term, document).map(Posting::own_name_count);
+        self.postings_of(first)
+            .iter()
+            .map(|posting| posting.document)
+            .filter(|document| visible.is_none_or(|visible| visible.contains(*document)))
+            .any(|document| {
+                let found: Option<u32> = distinct.iter().map(|term| in_name(term, document)).sum();
+                found.is_some() && found == self.own_name_lengths.get(document).copied()
+            })
+    }
+
+    /// Returns the posting of a term for a document, if its name or its server has the term.
+    fn naming_posting(&self, term: &str, document: usize) -> Option<&Posting> {
+        let postings = self.postings_of(term);
+        let at = postings.binary_search_by_key(&document, |posting| posting.document).ok()?;
+        postings.get(at).filter(|posting| posting.is_in_a_name())
     }
 
     /// The postings of a term, in document order.

@@ -129,7 +129,11 @@ impl Index {
         let texts = || std::iter::once(&whole).chain(clauses);
         let mut vectors: Vec<_> = texts().map(|text| self.vectors.query(text.vector?)).collect();
         let takes_short = documents.len() >= fusion::SMALL_SET;
-        let expansion = thesaurus::expand(query.text);
+        let mut expansion = thesaurus::expand(query.text);
+        // The name of a tool asks for this tool: words of others would outweigh a frequent word of its name.
+        if !expansion.words.is_empty() && self.keywords.is_a_name(query.text, visible) {
+            expansion = Expansion::default();
+        }
         let short = texts().zip(&vectors).enumerate().map(|(at, (text, own))| {
             let own = own.as_deref().filter(|_| takes_short)?;
             self.short_query(text, own, at == 0 && expansion.is_translation)

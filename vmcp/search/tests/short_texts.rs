@@ -80,3 +80,29 @@ fn the_clauses_of_a_longer_text_are_not_expanded() {
     let alone = found_by_words("move archived projects of last winter season quickly, get rid of it", &[]);
     assert_eq!(alone, ["move_page"]);
 }
+
+#[test]
+fn the_exact_name_of_a_tool_stays_first_though_it_has_everyday_words() {
+    let names = [
+        "get_row",
+        "get_range_cell",
+        "draw",
+        "generate_image_drawing",
+        "ci_status",
+        "workflow_run_job_status",
+    ];
+    // The words of the names that are asked for occur in many descriptions.
+    let many = |at: usize| Document {
+        name: format!("other_{at}"),
+        description: "row draw ci".to_owned(),
+        ..Document::default()
+    };
+    let named = |name: &&str| Document { name: (*name).to_owned(), ..Document::default() };
+    let documents: Vec<_> = names.iter().map(named).chain((0..40).map(many)).collect();
+    let index = Index::new(&documents);
+    for name in ["get_row", "draw", "ci_status"] {
+        let hits = index.search(&Query { text: name, ..Query::default() }, None).hits;
+        let first = hits.first().and_then(|hit| documents.get(hit.document));
+        assert_eq!(first.map(|document| document.name.as_str()), Some(name));
+    }
+}

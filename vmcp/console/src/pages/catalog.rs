@@ -145,6 +145,8 @@ pub fn catalog(frame: &Frame, data: &Catalog) -> String {
 
 /// The form that chooses tools among all of them; the script sends it while a person types.
 fn choice(filter: &CatalogFilter, servers: &[(String, usize)]) -> Markup {
+    let mut shown = servers.iter().take(MAX_SERVERS);
+    let is_listed = filter.server.is_empty() || shown.any(|(server, _)| *server == filter.server);
     html! {
         form.filter method="get" action=(link("tools", &[])) data-as-you-type {
             div.field { label for="q" { "Words" } input id="q" name="q" type="search" autocomplete="off" value=(filter.words); }
@@ -155,6 +157,7 @@ fn choice(filter: &CatalogFilter, servers: &[(String, usize)]) -> Markup {
                     @for (server, _) in servers.iter().take(MAX_SERVERS) {
                         option value=(server) selected[*server == filter.server] { (text::inert(server, MAX_SUMMARY)) }
                     }
+                    @if !is_listed { option value=(filter.server) selected { (text::inert(&filter.server, MAX_SUMMARY)) } }
                 }
             }
             button { "Find" }
@@ -271,6 +274,9 @@ mod tests {
         assert!(page.contains("700 of 900 tools fit") && !page.contains("ul class=\"servers\""), "{page}");
         assert!(page.contains("from=2&amp;q=x%26y&amp;server=c\""), "further tools: {page}");
         assert!(page.contains("<option value=\"c\" selected>"), "{page}");
+        let filter = CatalogFilter { server: "gone&".to_owned(), ..CatalogFilter::default() };
+        let page = catalog(&Frame::default(), &Catalog { filter, ..Catalog::default() });
+        assert!(page.contains("<option value=\"gone&amp;\" selected>gone&amp;</option>"), "{page}");
         let none = catalog(&Frame::default(), &Catalog::default());
         assert!(none.contains("No tool fits."), "{none}");
     }

@@ -17,7 +17,7 @@ pub struct Query {
     pub keywords: String,
     /// Name of a tool whose place is wanted; may be empty.
     pub wanted: String,
-    /// The client that searches; without a subject and claims, all tools are searched.
+    /// The client that searches; without a subject, claims and a profile, all tools are searched.
     pub client: ClientQuestion,
 }
 
@@ -38,7 +38,7 @@ pub struct Answer {
     pub verdict: Option<Verdict>,
     /// Further reasons why it is unknown, such as servers that do not answer.
     pub reasons: Vec<String>,
-    /// Subject of the client that searched; empty: all tools were searched.
+    /// Subject of the client that searched; empty: a client without credentials, or all tools were searched.
     pub who: String,
     /// Name, server and own name of tools that fit, and that this client may not see.
     pub hidden: Vec<(String, String, String)>,
@@ -64,7 +64,7 @@ pub enum Verdict {
 /// Returns the page.
 pub fn search(frame: &Frame, query: &Query, answer: Option<&Answer>) -> String {
     let content = html! {
-        p { "Searches as " code { "find_tool" } " does, over all tools or, with a subject, over those that this client may see, "
+        p { "Searches as " code { "find_tool" } " does, over all tools or, with a subject or a profile, over those that this client may see, "
             "and explains each place." }
         form.filter method="get" {
             div.field { label for="q" { "Task" } input id="q" name="q" type="search" required value=(query.text); }
@@ -121,16 +121,18 @@ fn found(query: &Query, answer: &Answer) -> Markup {
 
 /// Shows the tools that the client of the search does not get, each with the way to the reason.
 fn hidden(query: &Query, Answer { who, hidden, .. }: &Answer) -> Markup {
-    let ClientQuestion { claims, issuer, .. } = &query.client;
+    let ClientQuestion { claims, issuer, profile, .. } = &query.client;
+    let client = if who.is_empty() { "a client without credentials" } else { who.as_str() };
     html! {
         @if !hidden.is_empty() {
-            h2 { "Hidden from " (text::line(who)) }
+            h2 { "Hidden from " (text::line(client)) }
             p { "These tools fit too. This client may not see them: the page of each says which policy decides." }
             ul {
                 @for (name, server, original) in hidden {
                     @let query = [
                         ("server", server.as_str()), ("tool", original.as_str()),
                         ("who", who.as_str()), ("claims", claims.as_str()), ("issuer", issuer.as_str()),
+                        ("profile", profile.as_str()),
                     ];
                     li { a href=(link("tool", &query) + "#access") { (text::line(name)) } }
                 }
@@ -252,15 +254,18 @@ mod tests {
 
     #[test]
     fn tools_that_the_client_may_not_see_lead_to_the_reason() {
-        let client = ClientQuestion { who: "bob".to_owned(), ..ClientQuestion::default() };
+        let (who, profile) = ("bob".to_owned(), "p&q".to_owned());
+        let client = ClientQuestion { who, profile, ..ClientQuestion::default() };
         let query = Query { text: "x".to_owned(), client, ..Query::default() };
         let hidden = vec![("s_<b>".to_owned(), "s".to_owned(), "<b>".to_owned())];
         let answer = Answer { who: "bob".to_owned(), hidden, ..answer(None) };
         let page = search(&Frame::default(), &query, Some(&answer));
         assert!(page.contains("Hidden from <bdi>bob</bdi>") && page.contains("value=\"bob\""), "{page}");
-        let link =
-            "href=\"/console/tool?server=s&amp;tool=%3Cb%3E&amp;who=bob&amp;claims=&amp;issuer=#access\"";
+        let link = "href=\"/console/tool?server=s&amp;tool=%3Cb%3E&amp;who=bob&amp;claims=&amp;issuer=\
+            &amp;profile=p%26q#access\"";
         assert!(page.contains(link) && !page.contains("<b>"), "{page}");
+        let page = search(&Frame::default(), &query, Some(&Answer { who: String::new(), ..answer }));
+        assert!(page.contains("Hidden from <bdi>a client without credentials</bdi>"), "{page}");
     }
 
     #[test]

@@ -4,6 +4,11 @@ use serde_json::Value;
 
 /// Steps from a property to its type: references and alternatives.
 const MAX_STEPS: usize = 8;
+/// Types of one schema; further ones are left out.
+const MAX_TYPES: usize = 20;
+
+/// Keys with which a schema says by itself what it holds. Alternatives beside them add conditions only.
+const OWN_KEYS: [&str; 5] = ["type", "enum", "const", "properties", "items"];
 
 /// Returns the schema that says what a property holds. References within the schema are followed, and so is
 /// an only alternative beside null, as SDKs write an optional argument. Another schema stays as it is.
@@ -22,6 +27,9 @@ fn reference<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
 }
 
 fn only_alternative(schema: &Value) -> Option<&Value> {
+    if OWN_KEYS.iter().any(|key| schema.get(*key).is_some()) {
+        return None;
+    }
     let alternatives = ["anyOf", "oneOf", "allOf"].iter().find_map(|key| schema.get(*key)?.as_array())?;
     let is_null = |schema: &&Value| schema.get("type").is_some_and(|kind| kind == "null");
     let mut others = alternatives.iter().filter(|schema| !is_null(schema));
@@ -29,7 +37,7 @@ fn only_alternative(schema: &Value) -> Option<&Value> {
     others.next().is_none().then_some(first)
 }
 
-/// Returns the types that a schema names, also those of its alternatives, null left out.
+/// Returns the types that a schema names, also those of its alternatives, each once; null is left out.
 pub(super) fn types(schema: &Value) -> Vec<&str> {
     let own = match schema.get("type") {
         Some(Value::String(name)) => vec![name.as_str()],
@@ -41,7 +49,13 @@ pub(super) fn types(schema: &Value) -> Vec<&str> {
             names.map(|inner| inner.get("type").and_then(Value::as_str).unwrap_or("any")).collect()
         }
     };
-    own.into_iter().filter(|name| *name != "null").collect()
+    let mut names: Vec<&str> = Vec::new();
+    for name in own {
+        if name != "null" && names.len() < MAX_TYPES && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 #[cfg(test)]
@@ -63,6 +77,14 @@ mod tests {
             (json!({"$ref": "#/$defs/loop"}), json!({"$ref": "#/$defs/loop"})),
             (json!({"$ref": "https://example.com/x"}), json!({"$ref": "https://example.com/x"})),
             (json!(true), json!(true)),
+            (
+                json!({"type": "object", "properties": {"a": {}}, "allOf": [{"if": {}, "then": {}}]}),
+                json!({"type": "object", "properties": {"a": {}}, "allOf": [{"if": {}, "then": {}}]}),
+            ),
+            (
+                json!({"properties": {"a": {}}, "anyOf": [{"required": ["a"]}]}),
+                json!({"properties": {"a": {}}, "anyOf": [{"required": ["a"]}]}),
+            ),
         ] {
             assert_eq!(*effective(&root, &property), expected, "{property}");
         }
@@ -79,6 +101,7 @@ mod tests {
                 vec!["string", "number"],
             ),
             (json!({"anyOf": [{"enum": [1]}]}), vec!["any"]),
+            (json!({"anyOf": [{"type": "string", "format": "uri"}, {"type": "string"}]}), vec!["string"]),
             (json!({}), vec![]),
         ] {
             assert_eq!(types(&schema), expected, "{schema}");

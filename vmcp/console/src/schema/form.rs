@@ -1,11 +1,13 @@
 //! A form for the arguments of a tool, made from its schema.
 
+use std::collections::HashSet;
+
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::arguments::{ARGUMENT_PREFIX, MAX_FIELDS};
 use super::effective::{effective, types};
-use super::tree::{description, is_required, type_name};
+use super::tree::{description, type_name};
 use crate::text;
 
 /// Most values of a choice; more of them are typed.
@@ -19,7 +21,10 @@ pub fn fields(schema: &Value, given: &[(String, String)]) -> Markup {
     let properties = schema.get("properties").and_then(Value::as_object);
     let is_short = |(name, _): &(&String, &Value)| name.chars().nth(MAX_CHARS).is_none();
     let mut shown: Vec<_> = properties.into_iter().flatten().filter(is_short).collect();
-    shown.sort_by_key(|(name, _)| !is_required(schema, name));
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    // A set: a server may list as many names as properties.
+    let required: HashSet<&str> = required.filter_map(Value::as_str).collect();
+    shown.sort_by_key(|(name, _)| !required.contains(name.as_str()));
     html! {
         @for (number, (name, property)) in shown.into_iter().take(MAX_FIELDS).enumerate() {
             @let id = format!("argument-{number}");
@@ -27,7 +32,7 @@ pub fn fields(schema: &Value, given: &[(String, String)]) -> Markup {
             div.field {
                 label for=(id) {
                     (text::line(name)) " " span.type { (text::line(&type_name(schema, property))) }
-                    @if is_required(schema, name) { " " strong { "required" } }
+                    @if required.contains(name.as_str()) { " " strong { "required" } }
                 }
                 (input(&id, name, effective(schema, property), value))
                 @if let Some(description) = description(schema, property) {

@@ -67,7 +67,7 @@ fn branch(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Marku
 }
 
 /// Returns true if the schema demands a property.
-pub(super) fn is_required(schema: &Value, name: &str) -> bool {
+fn is_required(schema: &Value, name: &str) -> bool {
     let required = schema.get("required").and_then(Value::as_array);
     required.is_some_and(|names| names.iter().any(|required| required == name))
 }
@@ -75,9 +75,7 @@ pub(super) fn is_required(schema: &Value, name: &str) -> bool {
 /// Returns the type of a property in a word or two.
 pub(super) fn type_name(root: &Value, property: &Value) -> String {
     let property = effective(root, property);
-    let mut names = types(property);
-    names.dedup();
-    names.truncate(MAX_VALUES);
+    let names = types(property);
     let own = match names.as_slice() {
         [] if property.get("enum").is_some() => "one of".to_owned(),
         [] => "any".to_owned(),
@@ -141,6 +139,14 @@ mod tests {
         assert!(shown.contains("mail") && shown.contains("Kind of &lt;i&gt;"), "{shown}");
         assert!(shown.contains("enum: <bdi>&quot;&lt;b&gt;&quot;, &quot;c&quot;"), "{shown}");
         assert_eq!(shown.matches("<ul").count(), 2);
+    }
+
+    #[test]
+    fn properties_beside_a_condition_are_shown() {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "string"}},
+            "allOf": [{"if": {"required": ["a"]}, "then": {"required": ["b"]}}]});
+        let shown = tree(&schema).into_string();
+        assert!(shown.contains("<bdi>a</bdi>"), "{shown}");
     }
 
     #[test]

@@ -127,3 +127,24 @@ fn words_of_an_expansion_count_half_and_are_no_terms_of_the_text() {
     // A word that the text has itself counts once.
     assert!((found("delete", vec!["delete"], false).scores[0] - own[0]).abs() < 1e-6);
 }
+
+#[test]
+fn a_text_is_a_name_if_it_has_all_of_the_name_and_nothing_else() {
+    let documents = [
+        document("github", "github_create_issue", "opens a ticket", &[]),
+        document("ci", "listRuns", "", &[]),
+        document("draw", "draw", "", &[]),
+    ];
+    let index = Bm25f::new(&documents);
+    for text in ["create_issue", "github_create_issue", "creating issues", "listRuns", "ci.listRuns", "draw"]
+    {
+        assert!(index.is_a_name(text, None), "{text}");
+    }
+    for text in ["", "issue", "github", "create_issue ticket", "create_issue ci", "create a label"] {
+        assert!(!index.is_a_name(text, None), "{text}");
+    }
+    assert!(
+        !index.is_a_name("create_issue", Some(&Visible::from_iter([1]))),
+        "a hidden one has no influence"
+    );
+}

@@ -15,6 +15,11 @@ use super::short_form::MAX_SHORT_TERMS;
 const MAX_WORDS: usize = 64;
 /// Known words of another language from which on an ASCII text counts as written in it. One may be a name.
 const MIN_FOREIGN_WORDS: usize = 2;
+/// English function words, sorted, that the other languages of the table do not have.
+const ENGLISH_WORDS: [&str; 22] = [
+    "and", "are", "at", "by", "for", "from", "his", "how", "is", "my", "of", "our", "that", "the", "their",
+    "this", "to", "what", "where", "which", "with", "your",
+];
 
 static EVERYDAY: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("thesaurus/everyday.txt")));
 static FOREIGN: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("thesaurus/foreign.txt")));
@@ -35,57 +40,79 @@ pub(crate) fn expand(text: &str) -> Expansion {
     words.truncate(MAX_WORDS);
     let own: HashSet<String> = terms(text).collect();
     let foreign = FOREIGN.lookup(&words);
-    let is_foreign = foreign.len() >= MIN_FOREIGN_WORDS || (!foreign.is_empty() && !text.is_ascii());
-    let translated = if is_foreign { unknown(foreign, &own) } else { Vec::new() };
-    if !translated.is_empty() {
-        return Expansion { words: translated, is_translation: true };
+    if is_foreign(text, &words, &foreign) {
+        let words = unknown(foreign, &own);
+        // Everyday words are English: "bin" is a verb in German.
+        return Expansion { is_translation: !words.is_empty(), words };
     }
     let is_short = own.len() <= MAX_SHORT_TERMS;
     let everyday = if is_short { unknown(EVERYDAY.lookup(&words), &own) } else { Vec::new() };
     Expansion { words: everyday, is_translation: false }
 }
 
-/// Returns the words of these rows that are not among the text's own terms, each once.
-fn unknown(rows: Vec<&[&'static str]>, own: &HashSet<String>) -> Vec<&'static str> {
+/// True if a text with these phrases of the table is in another language. The clear phrases must outnumber
+/// the function words of English; a phrase that English texts have too counts beside a clear one, if the text
+/// has none of these words. "translate 会议 to English", "such male patients" and "a plane to La Paz" are
+/// English.
+fn is_foreign(text: &str, words: &[String], found: &[&Phrase]) -> bool {
+    let clear = found.iter().filter(|phrase| !phrase.is_english_too).count();
+    let english = words.iter().filter(|word| ENGLISH_WORDS.binary_search(&word.as_str()).is_ok()).count();
+    let known = if english == 0 { found.len() } else { clear };
+    let has_other_letters = text.chars().any(|letter| letter.is_alphabetic() && !letter.is_ascii());
+    clear > english && (known >= MIN_FOREIGN_WORDS || has_other_letters)
+}
+
+/// Returns the words for these phrases that are not among the text's own terms, each once.
+fn unknown(phrases: Vec<&Phrase>, own: &HashSet<String>) -> Vec<&'static str> {
     let stemmer = stemmer();
     let mut seen = HashSet::new();
     let is_new = |word: &&str| !own.contains(&stem(&stemmer, (*word).to_owned()));
-    rows.into_iter().flatten().copied().filter(is_new).filter(|word| seen.insert(*word)).collect()
+    let meanings = phrases.into_iter().flat_map(|phrase| phrase.meaning.iter().copied());
+    meanings.filter(is_new).filter(|word| seen.insert(*word)).collect()
+}
+
+/// The right side of a phrase in a table.
+struct Phrase {
+    meaning: Vec<&'static str>,
+    /// True if the phrase is marked by `?`: it occurs in English texts or names too.
+    is_english_too: bool,
 }
 
 /// Phrases, as lower-case words with spaces between, and the words for them.
 struct Table {
-    rows: HashMap<String, Vec<&'static str>>,
+    rows: HashMap<String, Phrase>,
     /// Words of the longest phrase.
     longest: usize,
 }
 
 impl Table {
-    /// Reads lines of the form `phrase|phrase = words`.
+    /// Reads lines of the form `phrase|?phrase = words`.
     fn parse(text: &'static str) -> Table {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let mut rows = HashMap::new();
         let mut longest = 0;
         for (phrases, meaning) in lines.filter_map(|line| line.split_once('=')) {
             let meaning: Vec<_> = meaning.split_whitespace().collect();
-            for phrase in phrases.split('|').map(words) {
+            for phrase in phrases.split('|') {
+                let is_english_too = phrase.starts_with('?');
+                let phrase = words(phrase);
                 longest = longest.max(phrase.len());
-                rows.insert(phrase.join(" "), meaning.clone());
+                rows.insert(phrase.join(" "), Phrase { meaning: meaning.clone(), is_english_too });
             }
         }
         Table { rows, longest }
     }
 
-    /// Returns the words for each phrase of a text, the longest phrase at each place.
-    fn lookup(&self, mut words: &[String]) -> Vec<&[&'static str]> {
+    /// Returns the phrases of a text, the longest one at each place.
+    fn lookup(&self, mut words: &[String]) -> Vec<&Phrase> {
         let mut found = Vec::new();
         while !words.is_empty() {
             let at_start = (1..=self.longest.min(words.len())).rev().find_map(|length| {
                 let phrase = words.get(..length)?.join(" ");
-                Some((length, self.rows.get(&phrase)?.as_slice()))
+                Some((length, self.rows.get(&phrase)?))
             });
             let length = at_start.map_or(1, |(length, _)| length);
-            found.extend(at_start.map(|(_, meaning)| meaning));
+            found.extend(at_start.map(|(_, phrase)| phrase));
             words = words.get(length..).unwrap_or_default();
         }
         found
@@ -137,6 +164,46 @@ mod tests {
     }
 
     #[test]
+    fn words_that_english_has_too_do_not_make_a_text_another_language() {
+        for text in [
+            "such male patients",
+            "lies about a mutation",
+            "a plane to Málaga – the cheapest",
+            "email Juan de la Cruz his mindmap",
+            "a wedding with a pastel color scheme, such as flowers",
+            "translate 会议 to english",
+            "where’s the hole in this wall",
+        ] {
+            assert!(!expanded(text).1, "{text}: {:?}", expanded(text));
+        }
+        // Beside clear words of their language they are translated.
+        for (text, word) in
+            [("plane meinen tag", "plan"), ("lies die datei", "read"), ("dame la factura", "invoice")]
+        {
+            let (words, is_translation) = expanded(text);
+            assert!(is_translation && words.contains(word), "{text}: {words}");
+        }
+    }
+
+    #[test]
+    fn a_text_in_another_language_has_no_everyday_words_of_english() {
+        assert_eq!(expanded("wo bin ich"), (String::new(), false));
+    }
+
+    #[test]
+    fn everyday_phrases_keep_their_parts_from_meaning_something_else() {
+        for (text, words) in [
+            ("tell me the population", ""),
+            ("when does my flight take off", ""),
+            ("convert it to bin", ""),
+            ("kick off the build", "start run trigger"),
+            ("toss a coin", "random"),
+        ] {
+            assert_eq!(expanded(text), (words.to_owned(), false), "{text}");
+        }
+    }
+
+    #[test]
     fn every_row_is_read_and_no_phrase_is_there_twice() {
         for text in [include_str!("thesaurus/everyday.txt"), include_str!("thesaurus/foreign.txt")] {
             let lines = || text.lines().filter(|line| !line.starts_with('#'));
@@ -144,6 +211,10 @@ mod tests {
             let phrases =
                 lines().filter_map(|line| line.split_once('=')).flat_map(|(left, _)| left.split('|'));
             let phrases: Vec<String> = phrases.map(|phrase| words(phrase).join(" ")).collect();
+            assert!(
+                ENGLISH_WORDS.is_sorted()
+                    && ENGLISH_WORDS.iter().all(|word| !phrases.contains(&(*word).to_owned()))
+            );
             assert!(phrases.iter().all(|phrase| !phrase.is_empty()));
             let distinct: HashSet<_> = phrases.iter().collect();
             assert!(phrases.len() > 400 && distinct.len() == phrases.len());

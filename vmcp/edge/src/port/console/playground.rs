@@ -16,7 +16,7 @@ use vmcp_search::{Hit, Ranking};
 
 use super::access::{ConsoleDoor, Visitor};
 use super::catalog::visibility;
-use super::other_pages::client_query::ClientQuery;
+use super::other_pages::client_query::{ClientQuery, WANTS_SUBJECT};
 use crate::port::admin::diagnosis::explain_tool::{ExplainRequest, explain, principal};
 use vmcp_console::pages::catalog::Visibility;
 
@@ -66,8 +66,11 @@ pub(super) async fn show(
 
 /// Returns the client that searches; `None`: all tools are searched.
 fn searching(client: &ClientQuery, snapshot: &Snapshot) -> Result<Option<Principal>, String> {
-    if client.is_anonymous() {
+    if client.is_anonymous() && !client.has_profile() {
         return Ok(None);
+    }
+    if client.is_anonymous() && !snapshot.authentication.is_anonymous() {
+        return Err(WANTS_SUBJECT.to_owned());
     }
     let request = client.request(&snapshot.config, "")?;
     principal(&request, &snapshot.config).map(Some)

@@ -356,6 +356,13 @@ async fn a_browser_is_sent_from_the_root_to_the_console_and_others_read_the_rout
 }
 
 #[tokio::test]
+async fn a_profile_alone_is_a_client_that_searches() {
+    let router = at(&serving("{}").await, LOOPBACK);
+    let page = text(send(&router, "GET", "/console/search?q=x&profile=gone", &[], "").await).await;
+    assert!(page.contains("profile: none is called `gone`"), "{page}");
+}
+
+#[tokio::test]
 async fn usage_looks_back_a_number_of_days_within_bounds() {
     let router = at(&serving("{}").await, LOOPBACK);
     for (days, expected) in

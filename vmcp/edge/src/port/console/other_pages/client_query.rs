@@ -7,6 +7,10 @@ use vmcp_console::pages::clients::question::{ClientQuestion, MAX_CHARS};
 
 use crate::port::admin::diagnosis::explain_tool::ExplainRequest;
 
+/// Message where clients sign in and the question names none.
+pub(in crate::port::console) const WANTS_SUBJECT: &str =
+    "who: clients prove who they are here (incomingAuth): type the subject of the client's identity";
+
 /// The query `?who=SUBJECT&claims=JSON&issuer=URL&profile=NAME`.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(in crate::port::console) struct ClientQuery {
@@ -39,6 +43,11 @@ impl ClientQuery {
     /// Returns true for the question about a client without credentials.
     pub(in crate::port::console) fn is_anonymous(&self) -> bool {
         self.who.is_empty() && self.claims.trim().is_empty()
+    }
+
+    /// Returns true if the client uses the path of a profile.
+    pub(in crate::port::console) fn has_profile(&self) -> bool {
+        !self.profile.is_empty()
     }
 
     /// Returns the form as it was sent, with the choices of the configuration.

@@ -16,16 +16,12 @@ use vmcp_model::tokens;
 use vmcp_wire::era::Era;
 use vmcp_wire::lists::pages::List;
 
-use super::client_query::ClientQuery;
+use super::client_query::{ClientQuery, WANTS_SUBJECT};
 use crate::port::admin::diagnosis::explain_tool::principal;
 use crate::port::console::access::{ConsoleDoor, Visitor};
 use crate::port::console::answer::parsed;
 use crate::port::off_thread;
 use crate::session::peer::style_for;
-
-/// Message where clients sign in and the question names none.
-const WANTS_SUBJECT: &str =
-    "who: clients prove who they are here (incomingAuth): type the subject of the client's identity";
 
 /// The query `?client=NAME&era=WORD`, beside that of [`ClientQuery`].
 #[derive(Deserialize)]
