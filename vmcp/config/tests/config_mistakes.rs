@@ -320,6 +320,8 @@ mistakes! {
     optimizer: {
         "proxy: { enabled: false }\noptimizer: { tools: [call_tool, list_tools] }" =>
             "f:1: proxy.enabled: false leaves no tool of `optimizer.tools`; name another tool there, or set `optimizer.enabled: false`",
+        "proxy: { enabled: false }\noptimizer: { discovery: { restApi: true } }" =>
+            "f:2: optimizer.discovery.restApi: its calls go through call_tool, which `proxy.enabled: false` takes away; remove one of the two",
         "optimizer: { discovery: { llmFallback: true, contexts: { billing: {}, orders: { patterns: [\"(\"] } } } }" =>
             "f:1: optimizer.discovery.llmFallback: there is no language model; add `optimizer.llm`, or remove it\n\
              f:1: optimizer.discovery.contexts.billing: neither keywords nor patterns; list the words that mean this context, such as `keywords: [invoice]`\n\
@@ -394,7 +396,7 @@ mistakes! {
             "f:2: backends[0].name: `A` is not a backend name; call it `a`\n\
              f:3: backends[0].command: a program and its arguments in one string are not split; write it as a list: `[x, y]`\n\
              f:5: proxy.toolTimeout: `x` is not a duration; write a number with a unit, such as `500ms`, `30s` or `1m30s`\n\
-             f:6: proxy.zebra: unknown key; known keys here are `lazyConnect`, `firstListWait`, `preconnectServers`, `connectionTimeout`, `maxConnectionRetries`, `toolTimeout`, `maxToolTimeout`, `refreshInterval`, `idleTimeout`\n\
+             f:6: proxy.zebra: unknown key; known keys here are `enabled`, `lazyConnect`, `firstListWait`, `preconnectServers`, `connectionTimeout`, `maxConnectionRetries`, `toolTimeout`, `maxToolTimeout`, `refreshInterval`, `idleTimeout`\n\
              f:8: optimizer.search.maxTools: `0` is out of range; choose a number from 1 to 50; the default is 8",
     }
 }
