@@ -61,7 +61,8 @@ fn render_issuer(
     } else {
         let provider = config.inline.as_ref()?;
         block.extend(issuer(provider));
-        secret = provider.client_secret_ref.as_ref().map(|secret| secrets.refer(secret));
+        let used = provider.client_secret_ref.as_ref().filter(|_| provider.introspection_url.is_some());
+        secret = used.map(|secret| secrets.refer(secret));
         if let Some(pem) = referenced.oidc_certificates {
             block.insert("caBundlePath".to_owned(), secrets.certificates(pem).into());
         }
@@ -156,7 +157,8 @@ fn issuer(provider: &InlineOidcConfig) -> Block {
         ("jwksUrl", jwks_url),
         ("keyMaxAge", key_max_age),
         ("introspectionUrl", introspection_url),
-        ("clientId", client_id),
+        // The client is one of that endpoint. Keys verify the tokens otherwise.
+        ("clientId", client_id.as_ref().filter(|_| introspection_url.is_some())),
         ("introspectionCacheTtl", introspection_cache_ttl),
     ] {
         if let Some(value) = value {

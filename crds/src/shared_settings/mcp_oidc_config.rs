@@ -130,7 +130,7 @@ pub struct InlineOidcConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub introspection_url: Option<String>,
-    /// Client identifier of the server at `introspectionUrl`.
+    /// Client identifier of the server at `introspectionUrl`; unused where keys verify all tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub client_id: Option<String>,

@@ -22,7 +22,7 @@ use crate::sharing::core::{BackendCore, ListingOutcome};
 use crate::sharing::session_listings::SessionListing;
 use crate::transport::LinkError;
 use crate::upkeep::connector::Connector;
-use crate::upkeep::{refresher, session_refresher};
+use crate::upkeep::{idle_stop, refresher, session_refresher};
 
 /// One configured MCP server. Clones are handles of the same one; dropping the last closes the connection.
 ///
@@ -142,7 +142,9 @@ impl Backend {
         }
         let _underway = shared.calls.token();
         shared.usage.touch();
-        call::run(shared, request).await
+        let response = call::run(shared, request).await?;
+        idle_stop::keep_for_task(shared, &response);
+        Ok(response)
     }
 
     /// Returns the definitions that a client session has on its own connection to a server that added some

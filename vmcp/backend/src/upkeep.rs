@@ -3,7 +3,7 @@
 
 mod attempt;
 pub(crate) mod connector;
-mod idle_stop;
+pub(crate) mod idle_stop;
 mod list_failure;
 mod listing;
 mod notification_stream;

@@ -187,9 +187,8 @@ impl RawConfig {
         let mut optimizer = self.optimizer.validate(has_contextual, report);
         if !self.proxy.enabled {
             optimizer.tools.retain(|tool| !OptimTool::OF_PROXY.contains(tool));
-            if optimizer.tools.is_empty() && !self.optimizer.tools.is_empty() {
-                let remedy = "name another tool there, or set `optimizer.enabled: false`";
-                report.problem("proxy.enabled", "false leaves no tool of `optimizer.tools`", remedy);
+            if self.optimizer.enabled {
+                self.check_without_proxy(&optimizer.tools, report);
             }
         }
         let has_scripts = optimizer.tools.iter().any(|tool| OptimTool::OF_SCRIPTS.contains(tool));
@@ -216,6 +215,19 @@ impl RawConfig {
             server,
             trusted_tools: Arc::default(),
             effective,
+        }
+    }
+
+    /// Checks the own tools that `proxy.enabled: false` leaves, and the settings that need the others.
+    fn check_without_proxy(&self, left: &[OptimTool], report: &mut Report) {
+        let wanted = &self.optimizer.tools;
+        if left.is_empty() && !wanted.is_empty() {
+            let remedy = "name another tool there, or set `optimizer.enabled: false`";
+            report.problem("proxy.enabled", "false leaves no tool of `optimizer.tools`", remedy);
+        }
+        if self.optimizer.discovery.rest_api && wanted.contains(&OptimTool::CallTool) {
+            let message = "its calls go through call_tool, which `proxy.enabled: false` takes away";
+            report.problem("optimizer.discovery.restApi", message, "remove one of the two");
         }
     }
 

@@ -250,6 +250,9 @@ fn without_the_proxy_no_own_tool_reaches_a_tool_by_its_name() {
             .all(|tool| left.contains(tool))
     );
     assert_eq!(loaded("proxy: { enabled: false }").optimizer.tools, [OptimTool::FindTool]);
+    // Aggregation alone offers no own tool anyway.
+    let off = loaded("proxy: { enabled: false }\noptimizer: { enabled: false, tools: [call_tool] }");
+    assert!(off.optimizer.tools.is_empty());
 }
 
 #[test]

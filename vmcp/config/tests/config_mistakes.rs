@@ -322,6 +322,8 @@ mistakes! {
     optimizer: {
         "proxy: { enabled: false }\noptimizer: { tools: [call_tool, list_tools] }" =>
             "f:1: proxy.enabled: false leaves no tool of `optimizer.tools`; name another tool there, or set `optimizer.enabled: false`",
+        "proxy: { enabled: false }\noptimizer: { discovery: { restApi: true } }" =>
+            "f:2: optimizer.discovery.restApi: its calls go through call_tool, which `proxy.enabled: false` takes away; remove one of the two",
         "optimizer: { discovery: { llmFallback: true, contexts: { billing: {}, orders: { patterns: [\"(\"] } } } }" =>
             "f:1: optimizer.discovery.llmFallback: there is no language model; add `optimizer.llm`, or remove it\n\
              f:1: optimizer.discovery.contexts.billing: neither keywords nor patterns; list the words that mean this context, such as `keywords: [invoice]`\n\

@@ -47,7 +47,7 @@ pub fn storage_dir(config: &Config) -> PathBuf {
     config.optimizer.storage_dir.clone().unwrap_or_else(cache_dir)
 }
 
-/// Returns the folder of `state.db`, and of all other files that belong to one configuration.
+/// Returns the folder of `state.db` and the files beside it, which belong to one configuration.
 pub fn state_dir(config: &Config) -> PathBuf {
     config.optimizer.state_dir.clone().unwrap_or_else(|| storage_dir(config))
 }

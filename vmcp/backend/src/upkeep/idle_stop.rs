@@ -6,12 +6,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::sleep;
+use vmcp_json::text;
+use vmcp_wire::lists::tasks;
 
 use crate::connection::Connection;
+use crate::request::{Response, RpcOutcome};
 use crate::sharing::core::BackendCore;
 
 /// Interval at which a program in use is looked at again, and the least pause of all.
 const IN_USE_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Time for which a program that began a task counts as used, one day: the task is in its memory, and the
+/// client may ask for the outcome late.
+const TASK_HOLD: Duration = Duration::from_hours(24);
+/// Longest result that is read for a new task; a new task is short.
+const MAX_TASK_BYTES: usize = 16 << 10;
 
 /// Waits until the program, whose start took `start`, is idle, and takes its connection from the calls; for
 /// ever if it is never to be stopped.
@@ -50,4 +58,15 @@ fn is_in_use(core: &BackendCore) -> bool {
         || core.sessions.count() > 0
         || resources.is_some()
         || tasks.is_some()
+}
+
+/// Keeps the program of a call that has become a task.
+pub(crate) fn keep_for_task(core: &BackendCore, response: &Response) {
+    let RpcOutcome::Result(result) = &response.outcome else { return };
+    let may_be_task = core.facts.spec.starts_process()
+        && result.size() <= MAX_TASK_BYTES
+        && result.contains(&text::quoted(tasks::TASK_ID));
+    if may_be_task && tasks::created(result, response.era).is_some() {
+        core.usage.hold(TASK_HOLD);
+    }
 }

@@ -359,15 +359,17 @@ async fn an_idle_program_is_stopped_and_started_again_by_the_next_call() {
 }
 
 #[tokio::test]
-async fn the_idle_time_of_all_programs_spares_slow_starts_and_wanted_connections() {
+async fn the_idle_time_of_all_programs_spares_slow_starts_wanted_connections_and_tasks() {
     let idle = BackendSettings { idle_timeout: Duration::from_millis(100), ..settings() };
     let slow = BackendSettings { max_idle_start: Duration::ZERO, ..idle.clone() };
     let program = || spec("b", shell(&legacy("reply '{}'")));
     let wanted = vmcp_config::Backend { preconnect: true, ..program() };
+    let with_task = spec("b", shell(&legacy(r#"reply '{"task":{"taskId":"t"}}'"#)));
     // The last one is wanted since a reload.
     for (spec, settings, reloaded) in [
         (program(), slow.clone(), program()),
         (wanted.clone(), idle.clone(), wanted.clone()),
+        (with_task.clone(), idle.clone(), with_task),
         (program(), idle, wanted),
     ] {
         let backend = Backend::start(spec, settings.clone(), None);

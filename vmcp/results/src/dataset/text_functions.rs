@@ -86,7 +86,8 @@ fn text(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Writes a number with a point, and with an exponent where it has more than 17 places.
+/// Writes a number with a point, and with an exponent where it has more than 17 places. It has the fewest
+/// digits that read back as the number; SQLite writes a 17th digit to some.
 fn real(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "Inf".to_owned() } else { "-Inf".to_owned() };

@@ -1,5 +1,6 @@
 //! Guards that are put into the tree of a template: what is printed must be there, no text that a function
-//! makes may be too large, and loops and called templates look at the clock. `{{.params.x}}` becomes `{{.params.x | shown! ".params.x"}}`.
+//! makes may be too large, and loops and called templates look at the clock. `{{.params.x}}` becomes
+//! `{{.params.x | shown! ".params.x"}}`.
 
 use gotmpl::parse::{ActionNode, CommandNode, Expr, ListNode, Node, PipeNode, Pos, SmolStr};
 

@@ -90,8 +90,8 @@ async fn refusals_of_hidden_and_unknown_items_end_at_the_same_time() {
     for (way, name, words) in [
         ("tools/call", "one_work", "Unknown tool"),
         ("tools/call", "one_none", "Unknown tool"),
-        ("one/search", "", "method not found"),
-        ("none/search", "", "method not found"),
+        ("one/search", "", "no such method"),
+        ("none/search", "", "no such method"),
     ] {
         seen.take();
         let begun = Instant::now();

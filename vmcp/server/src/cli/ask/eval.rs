@@ -105,8 +105,8 @@ pub(in crate::cli) struct Arguments {
     /// With --learned or --reliability: learn from the queries of this file, and measure all others. Without
     /// FILE: report on the searches of vmcp's own clients
     ///
-    /// `optimizer.queryLog` keeps them in `state.db` of the configured storage folder. A search counts with
-    /// its calls, or ten minutes after it was made.
+    /// `optimizer.queryLog` keeps them in `state.db` of the configuration file. A search counts with its
+    /// calls, or ten minutes after it was made.
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "an option with an optional value")]
     log: Option<Option<PathBuf>>,
