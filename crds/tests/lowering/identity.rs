@@ -48,6 +48,22 @@ fn policies_arrive_from_every_place_and_a_missing_one_leaves_no_server_open() {
     assert!(wrong.starts_with(place), "{wrong}");
 }
 
+/// As in ToolHive's examples.
+#[test]
+fn a_client_of_an_issuer_that_introspects_nothing_is_left_out() {
+    let inline = json!({
+        "issuer": "https://idp.example", "clientId": "me", "clientSecretRef": { "name": "idp", "key": "secret" },
+    });
+    let config: MCPOIDCConfigSpec =
+        serde_json::from_value(json!({ "type": "inline", "inline": inline })).unwrap();
+    let reference = json!({ "name": "idp", "audience": "a" });
+    let spec = json!({ "incomingAuth": { "type": "oidc", "oidcConfigRef": reference } });
+    let referenced = ReferencedObjects { oidc: Some(&config), ..ReferencedObjects::default() };
+    let lowered = lower(&spec, &referenced).unwrap();
+    assert!(lowered.config.incoming_auth.issuers[0].introspection.is_none());
+    assert!(lowered.secrets.is_empty() && !lowered.text.contains("clientId"), "{}", lowered.text);
+}
+
 #[test]
 fn introspection_of_an_issuer_is_lowered_with_its_secret_as_a_file() {
     let inline = json!({
