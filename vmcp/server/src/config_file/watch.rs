@@ -117,8 +117,8 @@ impl FolderWatcher {
     }
 }
 
-/// Returns true if an event may have changed a file of these names. A file that is created, renamed or removed
-/// may be a link on the way to one of them.
+/// Returns true if an event may have changed a file of these names. A file that is created, renamed or
+/// removed may be a link on the way to one of them.
 fn may_change(event: &notify::Event, names: &BTreeSet<OsString>) -> bool {
     match event.kind {
         // Reading is an event too.
