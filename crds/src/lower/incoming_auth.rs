@@ -151,14 +151,15 @@ fn issuer(provider: &InlineOidcConfig) -> Block {
         jwks_allow_private_ip,
         ca_bundle_ref: _,
     } = provider;
+    // The client is one of that endpoint. Keys verify the tokens otherwise.
+    let client_id = introspection_url.as_ref().and(client_id.clone());
     let mut block = Block::new();
     block.insert("issuer".to_owned(), json!(issuer));
     for (key, value) in [
         ("jwksUrl", jwks_url),
         ("keyMaxAge", key_max_age),
         ("introspectionUrl", introspection_url),
-        // The client is one of that endpoint. Keys verify the tokens otherwise.
-        ("clientId", client_id.as_ref().filter(|_| introspection_url.is_some())),
+        ("clientId", &client_id),
         ("introspectionCacheTtl", introspection_cache_ttl),
     ] {
         if let Some(value) = value {

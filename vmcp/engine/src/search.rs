@@ -419,7 +419,7 @@ mod tests {
         settings.query_deadline = Duration::from_millis(200);
         let quick = Duration::ZERO;
         // The deadline cuts a slow request long before its own end, also on a busy machine.
-        let (long_load, long_request) = (Duration::from_millis(500), Duration::from_secs(60));
+        let (long_load, long_request) = (Duration::from_millis(500), Duration::from_mins(1));
         for (load, request, is_slow) in [(long_load, quick, false), (quick, long_request, true)] {
             let searcher = Searcher {
                 index: Arc::clone(&index),

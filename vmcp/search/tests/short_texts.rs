@@ -97,8 +97,8 @@ fn the_exact_name_of_a_tool_stays_first_though_it_has_everyday_words() {
         description: "row draw ci".to_owned(),
         ..Document::default()
     };
-    let named = |name: &&str| Document { name: (*name).to_owned(), ..Document::default() };
-    let documents: Vec<_> = names.iter().map(named).chain((0..40).map(many)).collect();
+    let document = |name: &&str| Document { name: (*name).to_owned(), ..Document::default() };
+    let documents: Vec<_> = names.iter().map(document).chain((0..40).map(many)).collect();
     let index = Index::new(&documents);
     for name in ["get_row", "draw", "ci_status"] {
         let hits = index.search(&Query { text: name, ..Query::default() }, None).hits;

@@ -133,5 +133,5 @@ fn of_backend(spec: &vmcp_config::Backend, settings: BackendSettings) -> Backend
     let connection_timeout = spec.connection_timeout.unwrap_or(settings.connection_timeout);
     let http = settings.http.with_ca_bundle(spec.ca_bundle_path.as_deref());
     let idle_timeout = if spec.preconnect { Duration::ZERO } else { settings.idle_timeout };
-    BackendSettings { connection_timeout, http, idle_timeout, ..settings }
+    BackendSettings { connection_timeout, idle_timeout, http, ..settings }
 }
