@@ -4,11 +4,15 @@
 Cargo compiles a dependency with the features that the selected packages ask for, so that `-p vmcp-wire` alone would
 compile most dependencies again. Beside the package `vmcp-features`, which asks for what the others ask for together, it
 does not: `cargo test -p vmcp-features -p vmcp-wire`, or `cargo test-one vmcp-wire`. No package depends on it, so that
-programs get the features that they need themselves. With --check, fails when the file is out of date.
+programs get the features that they need themselves. With --check, fails when the file is out of date; a state of the
+manifests that passed before passes at once.
 """
 
 import collections
+import concurrent.futures
+import hashlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -114,18 +118,41 @@ def differing():
     host = reached(metadata)
     whole = features(host, "--workspace")
     wanted = {section: {} for section in whole}
-    for member in members:
-        for section, packages in features(host, "-p", member, "-p", NAME).items():
+    # Each is a process on one core.
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        of_members = list(pool.map(lambda member: features(host, "-p", member, "-p", NAME), members))
+    for of_member in of_members:
+        for section, packages in of_member.items():
             for package, sets in packages.items():
                 if not sets <= whole[section].get(package, set()):
                     wanted[section][package] = frozenset().union(*whole[section].get(package, sets))
     return {section: packages for section, packages in wanted.items() if packages}
 
 
+def passed():
+    """Returns the file that notes, in the cache, that these manifests passed."""
+    read = [ROOT / "scripts/features.py", ROOT / "Cargo.lock"]
+    listed = subprocess.run(["git", "ls-files", "-z", "*Cargo.toml"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    read += [ROOT / name for name in sorted(filter(None, listed.split("\0"))) if (ROOT / name).exists()]
+    digest = hashlib.sha256()
+    for path in read:
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT)} {len(content)}\n".encode() + content)
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    return cache / "vmcp/features" / digest.hexdigest()
+
+
 def main():
     if "--check" in sys.argv:
+        note = passed()
+        if note.exists():
+            return
         names = {f"{name} {version}" for packages in differing().values() for name, version in packages}
-        sys.exit(f"compiled differently for one package and for all: {', '.join(sorted(names))}; run: make features" if names else 0)
+        if names:
+            sys.exit(f"compiled differently for one package and for all: {', '.join(sorted(names))}; run: make features")
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
+        return
     before = MANIFEST.read_text(encoding="utf-8") if MANIFEST.exists() else ""
     # From nothing, so that what is not needed any longer goes.
     MANIFEST.write_text(HEAD, encoding="utf-8")
