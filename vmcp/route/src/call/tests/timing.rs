@@ -87,15 +87,20 @@ async fn hidden_items_cannot_be_told_from_unknown_ones_by_time() {
 async fn refusals_of_hidden_and_unknown_items_end_at_the_same_time() {
     let Setup { engine, seen, .. } =
         setup_with(Options::default(), &format!("{KEYWORDS}{}", policies())).await;
+    // The client has the extension of the hidden server alone.
+    let extension = json!({"extensions": {"example.com/one": {}}});
+    let capabilities = Some(Arc::from(to_raw_value(&extension).unwrap()));
+    let client = ClientFacts { capabilities, ..ClientFacts::default() };
     for (way, name, words) in [
         ("tools/call", "one_work", "Unknown tool"),
         ("tools/call", "one_none", "Unknown tool"),
-        ("one/search", "", "no such method"),
-        ("none/search", "", "no such method"),
+        ("one/search", "", "method not found"),
+        ("none/search", "", "method not found"),
     ] {
         seen.take();
+        let asking = Caller { client: client.clone(), ..bob() };
         let begun = Instant::now();
-        let refused = go_as(&engine, bob(), way, &json!({"name": name})).await;
+        let refused = go_as(&engine, asking, way, &json!({"name": name})).await;
         assert!(refused.contains(words), "{refused}");
         assert!(begun.elapsed() >= Duration::from_millis(5), "{way} {name}: {:?}", begun.elapsed());
     }
