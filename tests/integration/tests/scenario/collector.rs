@@ -2,6 +2,7 @@
 
 use rcgen::SanType;
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 use vmcp_integration::{CollectorProgram, Fixture, OtelCollector, Vmcp, skipped};
 
 use super::client_certificates::Authority;
@@ -66,33 +67,33 @@ async fn a_real_collector_receives_traces_metrics_and_logs_of_one_workload() {
     everything_arrives(&collector, &vmcp.start().await).await;
 }
 
+/// Starts a collector with a certificate of an authority of its own; returns it with the authority's
+/// certificate.
+async fn over_tls(program: &CollectorProgram) -> (OtelCollector, NamedTempFile) {
+    let authority = Authority::new();
+    let pair = authority.issue(SanType::IpAddress([127, 0, 0, 1].into()));
+    let trusted = NamedTempFile::new().expect("a file");
+    std::fs::write(trusted.path(), &authority.pem).expect("writing");
+    (OtelCollector::start(program, Some(&pair)).await, trusted)
+}
+
 #[tokio::test]
 async fn a_real_collector_receives_the_same_by_grpc_over_tls() {
     let Some(program) = program().await else { return };
-    let authority = Authority::new();
-    let pair = authority.issue(SanType::IpAddress([127, 0, 0, 1].into()));
-    let collector = OtelCollector::start(&program, Some(&pair)).await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let trusted = folder.path().join("ca.crt");
-    std::fs::write(&trusted, &authority.pem).expect("a file");
+    let (collector, trusted) = over_tls(&program).await;
     let echo = Fixture::http("echo", "echo").start().await;
     let vmcp = Vmcp::new().backend(&echo).config(settings(&collector.grpc_endpoint, "grpc"));
-    let vmcp = vmcp.env("SSL_CERT_FILE", &trusted.display().to_string()).start().await;
+    let vmcp = vmcp.env("SSL_CERT_FILE", &trusted.path().display().to_string()).start().await;
     everything_arrives(&collector, &vmcp).await;
 }
 
 #[tokio::test]
 async fn a_real_collector_of_a_private_authority_is_trusted_by_its_bundle() {
     let Some(program) = program().await else { return };
-    let authority = Authority::new();
-    let pair = authority.issue(SanType::IpAddress([127, 0, 0, 1].into()));
-    let collector = OtelCollector::start(&program, Some(&pair)).await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let trusted = folder.path().join("ca.crt");
-    std::fs::write(&trusted, &authority.pem).expect("a file");
+    let (collector, trusted) = over_tls(&program).await;
     let echo = Fixture::http("echo", "echo").start().await;
     let mut settings = settings(&collector.grpc_endpoint, "grpc");
-    settings["telemetry"]["caBundlePath"] = json!(trusted);
+    settings["telemetry"]["caBundlePath"] = json!(trusted.path());
     let vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
     everything_arrives(&collector, &vmcp).await;
 }

@@ -25,10 +25,10 @@ impl UserFolders<'_> {
     /// use std::path::Path;
     /// use vmcp_client_files::known_clients::UserFolders;
     ///
-    /// let variable = |name: &str| (name == "CODEX_HOME").then(|| OsString::from("/work/codex"));
+    /// let variable = |name: &str| (name == "CODEX_HOME").then(|| OsString::from("/data/codex"));
     /// let folders = UserFolders { home: Some(Path::new("/me")), system: "linux", variable: &variable };
     /// let file = folders.path("codex", "~/.codex/config.toml");
-    /// assert_eq!(file.as_deref(), Some(Path::new("/work/codex/config.toml")));
+    /// assert_eq!(file.as_deref(), Some(Path::new("/data/codex/config.toml")));
     /// ```
     pub fn path(&self, client: &str, place: &str) -> Option<PathBuf> {
         if let Some(variable) = place.strip_prefix('$') {

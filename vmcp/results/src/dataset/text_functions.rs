@@ -1,7 +1,8 @@
-//! `trim`, `instr` and `replace` in place of SQLite's own, with the same results.
+//! `trim`, `instr` and `replace` in place of SQLite's own. Results are the same, but for the last digit of
+//! some reals.
 //!
 //! The time of SQLite's grows with the product of two lengths, and SQLite looks at limits between calls: an
-//! `ltrim` of 500,000 characters by as many took twelve minutes. The time of these grows with the sum.
+//! `ltrim` of 40,000 characters by as many took 4.6 s. The time of these grows with the sum.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
