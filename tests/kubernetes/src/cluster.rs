@@ -7,15 +7,20 @@ mod namespace;
 mod namespace_report;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{
+    ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams, ValidationDirective,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, Config, discovery};
 use serde_json::{Value, json};
 use tokio::process::Command;
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
 use crate::{CLUSTER_WAIT_TIMEOUT, Programs, images, repository};
@@ -30,11 +35,13 @@ pub use namespace::Namespace;
 pub struct Cluster {
     kubeconfig: PathBuf,
     programs: Option<Programs>,
+    /// Set once our resources are defined.
+    defined: Arc<OnceCell<()>>,
 }
 
 impl Cluster {
     pub(crate) fn at(kubeconfig: PathBuf, programs: Programs) -> Self {
-        Self { kubeconfig, programs: Some(programs) }
+        Self { kubeconfig, programs: Some(programs), defined: Arc::default() }
     }
 
     /// Returns the cluster that `KUBECONFIG` names, if `VMCP_E2E=1` says that tests may use it. `make e2e`
@@ -42,7 +49,7 @@ impl Cluster {
     pub fn from_environment() -> Self {
         let kubeconfig = std::env::var_os("KUBECONFIG").filter(|_| std::env::var_os("VMCP_E2E").is_some());
         let kubeconfig = kubeconfig.expect("no cluster: run `make e2e`, or set KUBECONFIG and VMCP_E2E=1");
-        Self { kubeconfig: kubeconfig.into(), programs: None }
+        Self { kubeconfig: kubeconfig.into(), programs: None, defined: Arc::default() }
     }
 
     /// Returns true if it collects garbage: without a controller manager a deleted namespace stays.
@@ -90,21 +97,39 @@ impl Cluster {
         Ok(applied)
     }
 
-    /// Defines our resources, as they are committed, and waits until they are served.
+    /// Defines our resources, as they are committed, and waits until they are served. A second call returns at
+    /// once: the API server spends a second of a core on all of them, changed or not.
     pub async fn define_resources(&self) {
+        self.defined.get_or_init(async || self.define_all().await).await;
+    }
+
+    async fn define_all(&self) {
         let folder = std::fs::read_dir(repository().join("crds")).expect("the folder of definitions");
         let files = folder.map(|file| file.expect("a file").path());
         for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "yaml")) {
             let yaml = std::fs::read_to_string(&file).expect("a definition");
             self.apply(&yaml, "").await.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            let name = file.file_stem().unwrap_or_default().to_string_lossy();
-            let wait = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", name.as_ref()];
-            // `kubectl wait` fails at once while a new definition has no status at all.
-            let deadline = Instant::now() + CLUSTER_WAIT_TIMEOUT;
-            while let Err(error) = self.kubectl(&wait).await {
-                assert!(Instant::now() < deadline, "{error}");
-                sleep(Duration::from_millis(100)).await;
+        }
+        self.await_definitions().await;
+    }
+
+    /// Waits until the kinds of all definitions are served.
+    pub async fn await_definitions(&self) {
+        let client = self.client().await;
+        let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+        let deadline = Instant::now() + CLUSTER_WAIT_TIMEOUT;
+        loop {
+            let mut missing = Vec::new();
+            for definition in definitions.list(&ListParams::default()).await.expect("the definitions") {
+                if !is_served(&client, &definition).await {
+                    missing.push(definition.metadata.name);
+                }
             }
+            if missing.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "waited {CLUSTER_WAIT_TIMEOUT:?} in vain for {missing:?}");
+            sleep(Duration::from_millis(100)).await;
         }
     }
 
@@ -132,6 +157,23 @@ impl Cluster {
             Err(String::from_utf8_lossy(&output.stderr).into_owned())
         }
     }
+}
+
+/// Returns true once the API server has established a definition, and discovery finds all of its versions.
+async fn is_served(client: &Client, definition: &CustomResourceDefinition) -> bool {
+    let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut established = conditions.filter(|condition| condition.type_ == "Established");
+    if !established.any(|condition| condition.status == "True") {
+        return false;
+    }
+    let spec = &definition.spec;
+    for version in spec.versions.iter().filter(|version| version.served) {
+        let found = client.list_api_group_resources(&format!("{}/{}", spec.group, version.name)).await;
+        if !found.is_ok_and(|found| found.resources.iter().any(|kind| kind.name == spec.names.plural)) {
+            return false;
+        }
+    }
+    true
 }
 
 async fn api_of(

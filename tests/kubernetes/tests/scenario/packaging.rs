@@ -16,8 +16,7 @@ async fn install(cluster: &Cluster, place: &Namespace, folder: &Path) -> Operato
     cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.unwrap();
     cluster.apply(OPTIONAL_RIGHTS, "").await.unwrap();
     // Before that the API server does not know the kinds, and the operator would count failures.
-    let served = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", "--all"];
-    cluster.kubectl(&served).await.unwrap();
+    cluster.await_definitions().await;
     start(cluster, place, folder, "vmcp-operator", "").await
 }
 

@@ -29,8 +29,7 @@ subjects: [{kind: User, name: grantor, apiGroup: rbac.authorization.k8s.io}]";
 async fn install(cluster: &Cluster, place: &Namespace) {
     let deploy = repository().join("deploy").display().to_string();
     cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.expect("installed");
-    let served = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", "--all"];
-    cluster.kubectl(&served).await.expect("served");
+    cluster.await_definitions().await;
     place.apply(TENANT).await;
 }
 

@@ -50,8 +50,7 @@ async fn define_toolhive_group(cluster: &Cluster) {
     let printed = Command::new(binary("vmcp-operator")).args(["crds", "--toolhive-group", "true"]).output();
     let printed = String::from_utf8(printed.unwrap().stdout).unwrap();
     cluster.apply(&printed, "").await.unwrap();
-    let wait = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", "--all"];
-    cluster.kubectl(&wait).await.unwrap();
+    cluster.await_definitions().await;
 }
 
 /// Returns the status of an object of ToolHive's group.
