@@ -2,7 +2,7 @@
 
 use kube::ResourceExt as _;
 use url::Url;
-use vmcp_config::ServerSource;
+use vmcp_config::{ServerSource, addresses};
 use vmcp_crds::virtual_mcp_server::Optimizer;
 use vmcp_crds::{MCPServerEntry, Problem, VirtualMCPServer};
 
@@ -17,8 +17,8 @@ pub(super) fn problem_in(entry: &MCPServerEntry, context: &Context) -> Option<Pr
     problem(entry, &server)
 }
 
-/// Refuses an entry that clients of `server` added, if the server has rules and none of them names the
-/// address with these headers. The pods of the server check the rules before they add an entry; pods in the
+/// Refuses an entry that clients of `server` added, if a pod completes its name by the domains of the cluster,
+/// or if the server has rules and none of them names the address with these headers. The pods of the server check the rules before they add an entry; pods in the
 /// hands of an attacker would add any address. An entry that is switched off is not connected, and is valid.
 pub(crate) fn problem(entry: &MCPServerEntry, server: &VirtualMCPServer) -> Option<Problem> {
     let spec = &entry.spec;
@@ -28,6 +28,10 @@ pub(crate) fn problem(entry: &MCPServerEntry, server: &VirtualMCPServer) -> Opti
     }
     // An unusable URL is a problem of its own.
     let url = Url::parse(&spec.remote_url).ok()?;
+    if let Some(inside) = addresses::completed_by_cluster(&url) {
+        let remedy = "delete the entry; a person adds a server there, by an MCPServerEntry without the label";
+        return Some(Problem::new("spec.remoteUrl", format!("leads to {inside}"), remedy));
+    }
     let forwarded = &spec.header_forward;
     let of_secrets = forwarded.add_headers_from_secret.iter().map(|header| header.header_name.as_str());
     let plain = forwarded.add_plaintext_headers.keys().map(String::as_str);

@@ -206,6 +206,8 @@ fn an_entry_that_clients_added_leads_to_an_address_of_a_rule_alone() {
     off["enabled"] = false.into();
     assert_eq!(refusal(&rules, &off), None, "it is not connected");
     assert_eq!(refusal(&server("{}"), &evil), None, "without rules, the user decides");
+    let service = json!({ "remoteUrl": "https://kubernetes.default/" });
+    assert!(refusal(&server("{}"), &service).unwrap().contains("which the cluster's DNS completes"));
     let mistaken = server("{admin: {allow: [{url: 'no URL'}]}}");
     assert!(refusal(&mistaken, &allowed).unwrap().contains("its rules have a mistake"));
     assert_eq!(added_address::problem(&entry(&evil), &rules), None, "of a person");

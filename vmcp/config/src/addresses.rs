@@ -8,12 +8,19 @@
 //! cloud's own network. It resolves no names, because their addresses can change afterwards (DNS rebinding);
 //! a NetworkPolicy guards against that.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
 use url::{Host, Url};
 
 /// Domains that only resolve inside: those of the cluster, of the cloud provider, of the local network.
 const INSIDE_DOMAINS: [&str; 6] = ["localhost", "svc", "cluster.local", "local", "internal", "home.arpa"];
+/// Public top-level domains in ASCII, as of the Public Suffix List of 2026; later ones read as namespaces.
+static TOP_LEVEL_DOMAINS: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| include_str!("addresses/top_level_domains.txt").split_ascii_whitespace().collect());
+/// Domain of examples (RFC 2606), which leads nowhere.
+const EXAMPLE_DOMAIN: &str = "example";
 
 /// Classes of addresses, the most public first: of two classes the greater one is the more dangerous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,6 +131,21 @@ pub fn inside(url: &Url) -> Option<&'static str> {
         Host::Ipv6(address) => inside_address(address.into()),
         Host::Domain(name) => inside_name(name),
     }
+}
+
+/// Returns a description of the place if the URL has a name that a pod completes by the domains of its
+/// cluster: `kubernetes.default` is a Service, `NAME.NAMESPACE`, although it looks like a public name. A last
+/// label that is a top-level domain (`redis.tools`) cannot be told from a namespace, and passes; so does a
+/// name with a dot at its end, which is complete.
+#[must_use]
+pub fn completed_by_cluster(url: &Url) -> Option<&'static str> {
+    let Host::Domain(name) = url.host()? else { return None };
+    let (_, last) = name.rsplit_once('.')?;
+    let is_public = last.is_empty()
+        || last.starts_with("xn--")
+        || TOP_LEVEL_DOMAINS.contains(last)
+        || last == EXAMPLE_DOMAIN;
+    (!is_public).then_some("a name without a public domain, which the cluster's DNS completes")
 }
 
 fn inside_name(name: &str) -> Option<&'static str> {
@@ -295,5 +317,36 @@ mod tests {
         ] {
             assert!(leads_in(url), "{url}");
         }
+    }
+
+    #[test]
+    fn names_that_a_pod_completes_by_its_cluster_are_told_from_public_ones() {
+        let completed = |url: &str| completed_by_cluster(&Url::parse(url).unwrap()).is_some();
+        for url in [
+            "https://kubernetes.default/",
+            "https://KUBERNETES.Default:443/",
+            "http://redis.payments:6379/",
+            "http://redis-0.redis.payments/",
+            "http://metrics-server.kube-system/",
+            "http://10-0-0-1.team.pod/",
+            "http://a.team1/",
+            "http://nas.lan/",
+        ] {
+            assert!(completed(url), "{url}");
+        }
+        for url in [
+            "https://mcp.example.com/",
+            "https://mcp.example/",
+            "https://api.example.co.uk/",
+            "https://tool.dev/",
+            "https://xn--bcher-kva.example/",
+            "https://a.xn--p1ai/",
+            "https://kubernetes.default./",
+            "http://10.0.0.1/",
+            "http://kubernetes/",
+        ] {
+            assert!(!completed(url), "{url}");
+        }
+        assert!(TOP_LEVEL_DOMAINS.len() > 1_000);
     }
 }
