@@ -196,19 +196,21 @@ async fn permit(
     permission::obtain(context, tool, &source, lines).await
 }
 
-/// Returns the server that the arguments name, a switched off one too.
+/// Returns the server that the arguments name, a switched off one too. The name that a client added a server
+/// by means the normalized one.
 async fn named<'a>(
     context: CallContext<'a>,
     registrar: &Arc<dyn ServerRegistrar>,
     arguments: &OwnArguments<'_>,
 ) -> Result<NamedServer<'a>, Refusal> {
     let wanted = arguments::name(arguments).map_err(refused)?;
+    let normalized = normalize_name(&wanted);
     let all = &context.snapshot.config.backends;
     let visible = all.iter().filter(|backend| context.view.has_backend(&backend.name));
-    if let Some(found) = visible.clone().find(|backend| backend.name.eq_ignore_ascii_case(&wanted)) {
+    if let Some(found) = visible.clone().find(|backend| normalized.as_deref() == Some(&*backend.name)) {
         return Ok(NamedServer::Configured(found));
     }
-    if let Some(name) = normalize_name(&wanted).filter(|name| may_be_kept(context, name)) {
+    if let Some(name) = normalized.filter(|name| may_be_kept(context, name)) {
         match registrar.place(&name).await {
             Ok(Some(place)) => return Ok(NamedServer::Kept { name, place }),
             // A server of others that is not configured is as unknown as none.
@@ -225,7 +227,7 @@ async fn named<'a>(
 /// True if the registrar may be asked about a server that is not configured: the client may know of a server
 /// of this name. A configured server that it may not know of stays unknown.
 fn may_be_kept(context: CallContext<'_>, name: &str) -> bool {
-    let is_configured = |backend: &Backend| backend.name.eq_ignore_ascii_case(name);
+    let is_configured = |backend: &Backend| *backend.name == *name;
     !context.snapshot.config.backends.iter().any(is_configured)
         && context.snapshot.policy.listed_rights(&context.caller.principal).could_know(name)
 }

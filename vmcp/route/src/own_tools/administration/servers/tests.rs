@@ -305,6 +305,30 @@ async fn a_server_that_is_away_is_kept_and_said_to_be() {
     assert!(asked.is_empty());
 }
 
+#[tokio::test]
+async fn a_server_is_known_by_the_name_that_it_was_added_by() {
+    let (jira, billing) = (server("get_issue").await, server("create_invoice").await);
+    let setup = setup(&jira.url, "").await;
+    let (added, _) =
+        setup.ask("accept", "optim.add_mcp_server", http("My Billing (new)", &billing.url)).await;
+    assert_eq!(added["server"], "my-billing-new", "{added}");
+    for (tool, name) in [
+        ("optim.disable_mcp_server", "My Billing (new)"),
+        ("optim.enable_mcp_server", " MY-BILLING-NEW "),
+        ("optim.remove_mcp_server", "my billing/new"),
+    ] {
+        let (changed, _) = setup.ask("accept", tool, json!({"name": name})).await;
+        assert_eq!(
+            (&changed["success"], &changed["server"]),
+            (&json!(true), &json!("my-billing-new")),
+            "{changed}"
+        );
+    }
+    let (unknown, asked) = setup.ask("accept", "optim.remove_mcp_server", json!({"name": "日本"})).await;
+    assert_eq!(error(&unknown), "server not found: 日本");
+    assert!(asked.is_empty());
+}
+
 /// A server that answers each request with a redirect; returns its URL.
 async fn redirecting(target: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
