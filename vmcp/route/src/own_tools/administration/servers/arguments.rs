@@ -25,8 +25,8 @@ const MAX_VALUE_CHARS: usize = 8192;
 const MAX_URL_CHARS: usize = 2048;
 /// Longest word of a transport that is quoted in an error, in characters.
 const MAX_TRANSPORT_CHARS: usize = 32;
-/// Programs that run any command, shells and those that start another program: a rule about them would be a
-/// rule about nothing.
+/// Programs that run any command, shells and starters of other programs: a rule about them would be a rule
+/// about nothing.
 const SHELLS: [&str; 55] = [
     "ash",
     "bash",
