@@ -17,10 +17,10 @@ pub(super) fn problem_in(entry: &MCPServerEntry, context: &Context) -> Option<Pr
     problem(entry, &server)
 }
 
-/// Refuses an entry that clients of `server` added, if a pod completes its name by the domains of the
-/// cluster, or if the server has rules and none of them names the address with these headers. The pods of the
-/// server check the rules before they add an entry; pods in the hands of an attacker would add any address.
-/// An entry that is switched off is not connected, and is valid.
+/// Refuses an entry that clients of `server` added, if its name may lead inside, or if the server has rules and
+/// none of them names the address with these headers. The pods of the server check the rules before they add
+/// an entry; pods in the hands of an attacker would add any address. An entry that is switched off is not
+/// connected, and is valid.
 pub(crate) fn problem(entry: &MCPServerEntry, server: &VirtualMCPServer) -> Option<Problem> {
     let spec = &entry.spec;
     let adder = adder(entry)?;
@@ -29,7 +29,7 @@ pub(crate) fn problem(entry: &MCPServerEntry, server: &VirtualMCPServer) -> Opti
     }
     // An unusable URL is a problem of its own.
     let url = Url::parse(&spec.remote_url).ok()?;
-    if let Some(inside) = addresses::completed_by_cluster(&url) {
+    if let Some(inside) = addresses::may_lead_inside(&url) {
         let remedy = "delete the entry; a person adds a server there, by an MCPServerEntry without the label";
         return Some(Problem::new("spec.remoteUrl", format!("leads to {inside}"), remedy));
     }

@@ -19,6 +19,18 @@ const INSIDE_DOMAINS: [&str; 6] = ["localhost", "svc", "cluster.local", "local",
 /// Public top-level domains in ASCII, as of the Public Suffix List of 2026; later ones read as namespaces.
 static TOP_LEVEL_DOMAINS: LazyLock<HashSet<&str>> =
     LazyLock::new(|| include_str!("addresses/top_level_domains.txt").split_ascii_whitespace().collect());
+/// Public domains whose names have any address that their reader writes into them, or the loopback address.
+const ADDRESS_DOMAINS: [&str; 9] = [
+    "nip.io",
+    "sslip.io",
+    "xip.io",
+    "localtest.me",
+    "lvh.me",
+    "vcap.me",
+    "traefik.me",
+    "localho.st",
+    "rbndr.us",
+];
 /// Domain of examples (RFC 2606), which leads nowhere.
 const EXAMPLE_DOMAIN: &str = "example";
 
@@ -133,13 +145,23 @@ pub fn inside(url: &Url) -> Option<&'static str> {
     }
 }
 
-/// Returns a description of the place if the URL has a name that a pod completes by the domains of its
-/// cluster: `kubernetes.default` is a Service, `NAME.NAMESPACE`, although it looks like a public name. A last
-/// label that is a top-level domain (`redis.tools`) cannot be told from a namespace, and passes; so does a
-/// name with a dot at its end, which is complete.
+/// Returns a description of the place if the name in the URL could lead inside, although it looks public: for
+/// URLs of strangers, besides [`inside`].
+///
+/// A pod completes a name by the domains of its cluster: `kubernetes.default` is a Service, `NAME.NAMESPACE`.
+/// A last label that is a top-level domain (`redis.tools`) cannot be told from a namespace, and passes; so
+/// does a name with a dot at its end, which is complete. Some public domains answer with the address that
+/// stands in the name.
 #[must_use]
-pub fn completed_by_cluster(url: &Url) -> Option<&'static str> {
+pub fn may_lead_inside(url: &Url) -> Option<&'static str> {
     let Host::Domain(name) = url.host()? else { return None };
+    let complete = name.trim_end_matches('.');
+    let is_below = |domain: &&str| {
+        complete.strip_suffix(*domain).is_some_and(|front| front.is_empty() || front.ends_with('.'))
+    };
+    if ADDRESS_DOMAINS.iter().any(is_below) {
+        return Some("an address that is written into a name");
+    }
     let (_, last) = name.rsplit_once('.')?;
     let is_public = last.is_empty()
         || last.starts_with("xn--")
@@ -320,8 +342,8 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_pod_completes_by_its_cluster_are_told_from_public_ones() {
-        let completed = |url: &str| completed_by_cluster(&Url::parse(url).unwrap()).is_some();
+    fn names_that_may_lead_inside_are_told_from_public_ones() {
+        let leads = |url: &str| may_lead_inside(&Url::parse(url).unwrap()).is_some();
         for url in [
             "https://kubernetes.default/",
             "https://KUBERNETES.Default:443/",
@@ -331,21 +353,27 @@ mod tests {
             "http://10-0-0-1.team.pod/",
             "http://a.team1/",
             "http://nas.lan/",
+            "http://169.254.169.254.nip.io/latest",
+            "http://a9fea9fe.nip.io/",
+            "https://10-0-0-1.sslip.io./mcp",
+            "http://LocalTest.me:8080/",
         ] {
-            assert!(completed(url), "{url}");
+            assert!(leads(url), "{url}");
         }
         for url in [
             "https://mcp.example.com/",
             "https://mcp.example/",
             "https://api.example.co.uk/",
             "https://tool.dev/",
+            "https://notnip.io/",
+            "https://nip.io.example.com/",
             "https://xn--bcher-kva.example/",
             "https://a.xn--p1ai/",
             "https://kubernetes.default./",
             "http://10.0.0.1/",
             "http://kubernetes/",
         ] {
-            assert!(!completed(url), "{url}");
+            assert!(!leads(url), "{url}");
         }
         assert!(TOP_LEVEL_DOMAINS.len() > 1_000);
     }
