@@ -245,7 +245,7 @@ fn names_shell_variable(word: &str) -> bool {
 }
 
 /// True for a token in the path of a URL: a well-known one (`/s/sk-…/mcp`), or a named one (`/mcp;key=…`).
-fn has_secret_in_path(url: &Url) -> bool {
+pub(super) fn has_secret_in_path(url: &Url) -> bool {
     let mut parts = url.path().split(['/', ';']);
     parts.any(|part| {
         let digits = part.bytes().filter(u8::is_ascii_digit).count();
