@@ -2,6 +2,7 @@
 //!
 //! No `build`: it has no children. A VirtualMCPServer of its group takes it into `vmcp.yaml`.
 
+mod added_address;
 mod controller;
 mod dereference;
 pub(crate) mod remote_proxy;
@@ -10,6 +11,7 @@ mod status;
 mod tests;
 mod validate;
 
+pub(crate) use self::added_address::problem as problem_of_added;
 pub(crate) use self::controller::controller;
 pub(crate) use self::dereference::{ca_bundle, dereference, secret_references};
 use self::status::set_checks;

@@ -1,6 +1,7 @@
 //! References that several kinds of resources make: to values of Secrets, to certificates in ConfigMaps, to
 //! the MCPGroup that a resource belongs to, and to objects of namespaces that grant it.
 
+mod adder;
 mod ca_bundle;
 mod concerned;
 mod dereference_error;
@@ -10,6 +11,7 @@ mod provider_classes;
 mod reference_grants;
 mod referenced_secrets;
 
+pub(crate) use self::adder::adder;
 pub(crate) use self::ca_bundle::{CaBundle, policies_in_config_map, users_of_config_map};
 pub(crate) use self::concerned::concerned;
 pub(crate) use self::dereference_error::DereferenceError;

@@ -38,13 +38,19 @@ pub struct Optimizer {
 }
 
 impl Optimizer {
-    /// Returns the rules about servers that clients may add, as the pods read them; none where they are
+    /// Returns the rules about servers that clients may add, as the pods read them; no rules where they are
     /// invalid.
     pub fn added_servers(&self) -> Admin {
-        let Some(admin) = self.settings.get("admin") else { return Admin::default() };
+        self.rules_of_added_servers().unwrap_or_default()
+    }
+
+    /// Returns the rules about servers that clients may add, as the pods read them; `None` where they are
+    /// invalid.
+    pub fn rules_of_added_servers(&self) -> Option<Admin> {
+        let Some(admin) = self.settings.get("admin") else { return Some(Admin::default()) };
         let file = json!({ "optimizer": { "admin": yaml_block::escape(admin.clone()) } }).to_string();
         let loaded = vmcp_config::load(&file, "vmcp.yaml", &|_| None);
-        loaded.map(|loaded| loaded.config.optimizer.admin).unwrap_or_default()
+        loaded.map(|loaded| loaded.config.optimizer.admin).ok()
     }
 }
 

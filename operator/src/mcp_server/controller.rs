@@ -15,7 +15,7 @@ use vmcp_crds::{Invalid, MCPServer};
 use super::bridge_report;
 use super::build::{CONTAINER, build};
 use super::dereference::{
-    GuardReferences, References, adder, dereference, has_bridge, mounted_classes, secret_references,
+    GuardReferences, References, dereference, has_bridge, mounted_classes, secret_references,
     uses_auth_config,
 };
 use super::guards;
@@ -24,7 +24,7 @@ use super::names::{WORKLOAD_NAME, child_name, config_map_name, secret_name};
 use super::permission_profile::config_map_of;
 use super::status::{self, ObservedMCPServer};
 use super::validate::validate;
-use crate::references;
+use crate::references::{self, adder};
 use crate::registry::FAILURE_TTL;
 use crate::runtime::{
     BuildSettings, Change, ChildKind, Context, Desired, Triggers, WatchedResource, report, run_controller,

@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use vmcp_config::Admin;
 use vmcp_crds::MCPServer;
 use vmcp_crds::fields::references::SecretKeyReference;
-use vmcp_crds::lower::{ADDED_BY_LABEL, ADMIN_TOKEN, SESSION_KEY};
+use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
 use vmcp_crds::mcp_server::MCPServerTransport;
 use vmcp_crds::virtual_mcp_server::Optimizer;
 
@@ -20,7 +20,7 @@ use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
 use super::validate::added_program;
 use crate::references::{
-    DereferenceError, ReferencedSecrets, granted_namespaces, group_exists, provider_classes,
+    DereferenceError, ReferencedSecrets, adder, granted_namespaces, group_exists, provider_classes,
 };
 use crate::runtime::{Context, GeneratedSecret};
 use crate::workload::pod::secrets_digest;
@@ -107,12 +107,7 @@ pub(super) async fn dereference(
     })
 }
 
-/// Returns the name of the VirtualMCPServer whose clients added the server.
-pub(super) fn adder(server: &MCPServer) -> Option<&str> {
-    server.labels().get(ADDED_BY_LABEL).map(String::as_str)
-}
-
-/// Returns the rules of that VirtualMCPServer: none if it does not exist.
+/// Returns the rules of the VirtualMCPServer whose clients added the server: none if it does not exist.
 fn rules_of_adder(server: &MCPServer, context: &Context) -> Option<Admin> {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let adder = context.resources.virtual_mcp_servers.get(namespace, adder(server)?);

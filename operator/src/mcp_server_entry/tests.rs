@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
-use vmcp_crds::MCPServerEntry;
+use vmcp_crds::lower::ADDED_BY_LABEL;
 use vmcp_crds::mcp_server_entry::MCPServerEntryPhase;
+use vmcp_crds::{MCPServerEntry, VirtualMCPServer};
 
+use super::added_address;
 use super::status;
 use super::validate::{self, ValidatedEntry};
 use crate::references::{CaBundle, ReferencedSecrets};
@@ -159,4 +161,55 @@ fn a_websocket_is_an_address_of_its_transport_alone() {
         assert_eq!(phase, MCPServerEntryPhase::Failed, "{spec}");
         assert!(message.contains(expected), "{spec}: {message}");
     }
+}
+
+#[test]
+fn an_entry_that_clients_added_leads_to_an_address_of_a_rule_alone() {
+    let server = |optimizer: &str| -> VirtualMCPServer {
+        let text = format!("metadata: {{name: x, namespace: tools}}\nspec: {{optimizer: {optimizer}}}");
+        serde_saphyr::from_str(&text).unwrap()
+    };
+    let added = |adder: &str, spec: &Value| {
+        let mut entry = entry(spec);
+        entry.metadata.labels = Some([(ADDED_BY_LABEL.to_owned(), adder.to_owned())].into());
+        entry
+    };
+    let with_header = |name: &str, url: &str| {
+        let mut spec = with_secret_header(name);
+        spec["remoteUrl"] = url.into();
+        spec
+    };
+    let rules = server("{admin: {allow: [{url: 'https://*.example.com/*', headers: [Authorization]}]}}");
+    let refusal = |server: &VirtualMCPServer, spec: &Value| {
+        added_address::problem(&added("x", spec), server).map(|problem| problem.to_string())
+    };
+    let allowed = json!({ "remoteUrl": "https://mcp.example.com/mcp" });
+    assert_eq!(refusal(&rules, &allowed), None);
+    assert_eq!(refusal(&rules, &with_header("authorization", "https://mcp.example.com/mcp")), None);
+    let mut plain = allowed.clone();
+    plain["headerForward"] = json!({ "addPlaintextHeaders": { "X-Forwarded-Host": "evil" } });
+    let evil = json!({ "remoteUrl": "https://evil.example/mcp" });
+    for refused in [
+        evil.clone(),
+        json!({ "remoteUrl": "http://mcp.example.com/mcp" }),
+        json!({ "remoteUrl": "https://mcp.example.com:8443/mcp" }),
+        json!({ "remoteUrl": "https://mcp.example.com.evil.example/mcp" }),
+        with_header("X-Key", "https://mcp.example.com/mcp"),
+        plain,
+    ] {
+        let message = refusal(&rules, &refused).unwrap_or_default();
+        let expected =
+            "spec.remoteUrl: clients of the VirtualMCPServer x added the entry, and none of its rules";
+        assert!(message.starts_with(expected), "{refused}: {message}");
+    }
+    let mut off = evil.clone();
+    off["enabled"] = false.into();
+    assert_eq!(refusal(&rules, &off), None, "it is not connected");
+    assert_eq!(refusal(&server("{}"), &evil), None, "without rules, the user decides");
+    let service = json!({ "remoteUrl": "https://kubernetes.default/" });
+    assert!(refusal(&server("{}"), &service).unwrap().contains("which the cluster's DNS completes"));
+    let mistaken = server("{admin: {allow: [{url: 'no URL'}]}}");
+    assert!(refusal(&mistaken, &allowed).unwrap().contains("its rules have a mistake"));
+    assert_eq!(added_address::problem(&entry(&evil), &rules), None, "of a person");
+    assert_eq!(added_address::problem(&added("y", &evil), &rules), None, "x serves no entry of y");
 }

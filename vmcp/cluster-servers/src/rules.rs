@@ -27,7 +27,8 @@ pub(crate) fn check(server: &VirtualServer, new: &NewServer) -> Result<(), Regis
     }
     match &new.place {
         ServerPlace::Remote { url, .. } => {
-            if let Some(inside) = addresses::inside(url) {
+            let inside = addresses::inside(url).or_else(|| addresses::may_lead_inside(url));
+            if let Some(inside) = inside {
                 return refuse(format!(
                     "url leads to {inside}; an administrator adds a server there, by an MCPServerEntry with \
                      `spec.allowPrivateEndpoint: true`"

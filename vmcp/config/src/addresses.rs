@@ -8,12 +8,31 @@
 //! cloud's own network. It resolves no names, because their addresses can change afterwards (DNS rebinding);
 //! a NetworkPolicy guards against that.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
 use url::{Host, Url};
 
 /// Domains that only resolve inside: those of the cluster, of the cloud provider, of the local network.
 const INSIDE_DOMAINS: [&str; 6] = ["localhost", "svc", "cluster.local", "local", "internal", "home.arpa"];
+/// Public top-level domains in ASCII, as of the Public Suffix List of 2026; later ones read as namespaces.
+static TOP_LEVEL_DOMAINS: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| include_str!("addresses/top_level_domains.txt").split_ascii_whitespace().collect());
+/// Public domains whose names have any address that their reader writes into them, or the loopback address.
+const ADDRESS_DOMAINS: [&str; 9] = [
+    "nip.io",
+    "sslip.io",
+    "xip.io",
+    "localtest.me",
+    "lvh.me",
+    "vcap.me",
+    "traefik.me",
+    "localho.st",
+    "rbndr.us",
+];
+/// Domain of examples (RFC 2606), which leads nowhere.
+const EXAMPLE_DOMAIN: &str = "example";
 
 /// Classes of addresses, the most public first: of two classes the greater one is the more dangerous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,6 +143,31 @@ pub fn inside(url: &Url) -> Option<&'static str> {
         Host::Ipv6(address) => inside_address(address.into()),
         Host::Domain(name) => inside_name(name),
     }
+}
+
+/// Returns a description of the place if the name in the URL could lead inside, although it looks public: for
+/// URLs of strangers, besides [`inside`].
+///
+/// A pod completes a name by the domains of its cluster: `kubernetes.default` is a Service, `NAME.NAMESPACE`.
+/// A last label that is a top-level domain (`redis.tools`) cannot be told from a namespace, and passes; so
+/// does a name with a dot at its end, which is complete. Some public domains answer with the address that
+/// stands in the name.
+#[must_use]
+pub fn may_lead_inside(url: &Url) -> Option<&'static str> {
+    let Host::Domain(name) = url.host()? else { return None };
+    let complete = name.trim_end_matches('.');
+    let is_below = |domain: &&str| {
+        complete.strip_suffix(*domain).is_some_and(|front| front.is_empty() || front.ends_with('.'))
+    };
+    if ADDRESS_DOMAINS.iter().any(is_below) {
+        return Some("an address that is written into a name");
+    }
+    let (_, last) = name.rsplit_once('.')?;
+    let is_public = last.is_empty()
+        || last.starts_with("xn--")
+        || TOP_LEVEL_DOMAINS.contains(last)
+        || last == EXAMPLE_DOMAIN;
+    (!is_public).then_some("a name without a public domain, which the cluster's DNS completes")
 }
 
 fn inside_name(name: &str) -> Option<&'static str> {
@@ -295,5 +339,42 @@ mod tests {
         ] {
             assert!(leads_in(url), "{url}");
         }
+    }
+
+    #[test]
+    fn names_that_may_lead_inside_are_told_from_public_ones() {
+        let leads = |url: &str| may_lead_inside(&Url::parse(url).unwrap()).is_some();
+        for url in [
+            "https://kubernetes.default/",
+            "https://KUBERNETES.Default:443/",
+            "http://redis.payments:6379/",
+            "http://redis-0.redis.payments/",
+            "http://metrics-server.kube-system/",
+            "http://10-0-0-1.team.pod/",
+            "http://a.team1/",
+            "http://nas.lan/",
+            "http://169.254.169.254.nip.io/latest",
+            "http://a9fea9fe.nip.io/",
+            "https://10-0-0-1.sslip.io./mcp",
+            "http://LocalTest.me:8080/",
+        ] {
+            assert!(leads(url), "{url}");
+        }
+        for url in [
+            "https://mcp.example.com/",
+            "https://mcp.example/",
+            "https://api.example.co.uk/",
+            "https://tool.dev/",
+            "https://notnip.io/",
+            "https://nip.io.example.com/",
+            "https://xn--bcher-kva.example/",
+            "https://a.xn--p1ai/",
+            "https://kubernetes.default./",
+            "http://10.0.0.1/",
+            "http://kubernetes/",
+        ] {
+            assert!(!leads(url), "{url}");
+        }
+        assert!(TOP_LEVEL_DOMAINS.len() > 1_000);
     }
 }

@@ -154,15 +154,26 @@ impl HookCall {
             None => RawFields::default(),
         };
         let source = text(&arguments, "source", "source", MAX_SOURCE_CHARS)?;
-        HookCall::of_type(&written, source.as_deref().unwrap_or(UNKNOWN_SOURCE), &params)
+        let start = start_source(&params)?;
+        HookCall::of_type(&written, source.as_deref().unwrap_or(UNKNOWN_SOURCE), &params, start)
     }
 
-    /// Reads a hook of a known client, whose payload has the parameters.
-    pub(crate) fn of_type(written: &str, source: &str, params: &RawFields) -> Result<HookCall, HookError> {
+    /// Reads a hook of a known client, whose payload has the parameters. A reason of a start that only a
+    /// newer client knows counts as a new session: the start must not be lost.
+    pub(crate) fn of_client(written: &str, source: &str, payload: &RawFields) -> Result<HookCall, HookError> {
+        HookCall::of_type(written, source, payload, start_source(payload).unwrap_or_default())
+    }
+
+    fn of_type(
+        written: &str,
+        source: &str,
+        params: &RawFields,
+        start: StartSource,
+    ) -> Result<HookCall, HookError> {
         let written_type: String = written.chars().take(MAX_TYPE_CHARS).collect();
         let hook_type =
             HookType::from_name(written).ok_or_else(|| HookError::UnknownType(written_type.clone()))?;
-        let params = HookParams::read(params)?;
+        let params = HookParams { start, ..HookParams::read(params)? };
         if params.session_id.is_none() && hook_type != HookType::SessionStart {
             return Err(HookError::Missing("params.session_id"));
         }
@@ -203,7 +214,7 @@ impl HookParams {
             machine_id: id("machine_id", "params.machine_id")?,
             project_id: id("project_id", "params.project_id")?,
             cwd: path("cwd", "params.cwd")?,
-            start: start_source(params)?,
+            start: StartSource::default(),
             prompt: prompt(params)?,
             transcript: transcript(params)?,
             transcript_path: path("transcript_path", "params.transcript_path")?,

@@ -90,7 +90,7 @@ impl NativeClient {
         if !self.events().contains(&event.as_str()) {
             return Ok(None);
         }
-        HookCall::of_type(&event, self.name(), &payload).map(Some)
+        HookCall::of_client(&event, self.name(), &payload).map(Some)
     }
 
     /// Returns a payload as the arguments of call_hook, for policies about that tool. An event without a name

@@ -93,6 +93,26 @@ fn other_events_are_passed_over_and_mistakes_are_named() {
     assert_eq!((arguments.hook_type, arguments.source.as_str()), (HookType::Stop, "codex"));
 }
 
+#[test]
+fn keys_and_reasons_of_newer_clients_lose_no_hook() {
+    let newer = json!({"source": "teleport", "team": {"id": 7}, "tool_input": [1], "matcher": null});
+    for client in [NativeClient::Claude, NativeClient::Codex] {
+        for event in client.events() {
+            let payload = match client {
+                NativeClient::Claude => claude(event, &newer),
+                NativeClient::Codex => codex(event, &newer),
+            };
+            let call = read(client, &payload);
+            assert_eq!(call.params.start, StartSource::Startup, "{event}");
+        }
+    }
+    let odd = codex("SessionStart", &json!({"source": {"kind": "subagent"}}));
+    assert_eq!(read(NativeClient::Codex, &odd).params.start, StartSource::Startup);
+    // A program that writes vmcp's own form is told its mistake.
+    let arguments = NativeClient::Codex.as_arguments(&odd).unwrap();
+    assert!(HookCall::read(&arguments).unwrap_err().to_string().starts_with("params.source must be"));
+}
+
 /// Keys that the answers of Codex may have; its schemas refuse every other one.
 #[test]
 fn answers_have_no_key_that_codex_refuses() {

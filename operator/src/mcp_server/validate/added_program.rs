@@ -3,7 +3,7 @@
 use vmcp_config::{Admin, ServerSource};
 use vmcp_crds::{MCPServer, Problem};
 
-use crate::mcp_server::dereference::adder;
+use crate::references::adder;
 
 /// Returns true if a rule names the program together with its image.
 pub(in crate::mcp_server) fn is_named(server: &MCPServer, rules: &Admin) -> bool {

@@ -97,6 +97,30 @@ fn a_backend_without_its_secret_spoils_only_itself() {
 }
 
 #[test]
+fn an_added_entry_outside_of_the_rules_is_no_backend() {
+    let with_label = |name: &str| {
+        let mut references = with_secret(with_entry(with_entry(references(), "a"), "b"));
+        let entry = Arc::make_mut(&mut references.entries[1]);
+        entry.metadata.labels = Some([("toolhive.stacklok.com/added-by".to_owned(), name.to_owned())].into());
+        references
+    };
+    let rule = |host: &str| {
+        format!(
+            "{{optimizer: {{enabled: true, admin: {{allow: [{{url: 'https://{host}/*', headers: [Authorization]}}]}}}}}}"
+        )
+    };
+    let other = plan(&rule("other.example.com"), &with_label("x"));
+    let names = |plan: &Plan| {
+        let backends = &plan.configuration.as_ref().expect("valid all the same").backends;
+        backends.iter().map(|backend| backend.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&other), ["a"], "the entry of a person stays");
+    assert!(other.unusable["b"].contains("none of its rules names this address"), "{:?}", other.unusable);
+    let named = plan(&rule("mcp.example.com"), &with_label("x"));
+    assert_eq!(names(&named), ["a", "b"]);
+}
+
+#[test]
 fn credentials_come_from_the_server_then_the_backend_then_the_default() {
     let config = |name: &str, kind: &str| {
         let yaml = format!("metadata: {{name: {name}, namespace: ns}}\nspec: {kind}");

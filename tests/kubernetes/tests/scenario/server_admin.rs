@@ -2,6 +2,8 @@
 //! server, and the policy that bounds both. The registrar runs in the test, as the ServiceAccount of the
 //! pods.
 
+mod of_rules;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -30,7 +32,7 @@ const VALUE: &str = "Bearer hunter2-of-an-agent";
 /// Base64 of [`VALUE`], as Secrets have it.
 const ENCODED: &str = "QmVhcmVyIGh1bnRlcjItb2YtYW4tYWdlbnQ=";
 const TOOLS: &str = "tools: [find_tool, call_tool, add_mcp_server, remove_mcp_server]";
-const RULES: &str = "admin: {allow: [{command: [npx, -y, '@acme/*'], image: 'node:22', env: [API_KEY]}, {url: 'https://*.example.com/*', headers: [Authorization]}]}";
+const RULES: &str = "admin: {allow: [{command: [npx, -y, '@acme/*'], image: 'node:22', env: [API_KEY]}, {url: 'https://*.example.com/*', headers: [Authorization]}, {url: 'wss://*.example.com/*'}]}";
 
 fn account(place: &Namespace) -> String {
     format!("system:serviceaccount:{}:x-vmcp", place.name)
@@ -357,40 +359,6 @@ fn attempts() -> [(Value, Change, &'static str); 13] {
             "of the type Opaque",
         ),
     ]
-}
-
-/// The pods check the rules; the operator does too, for pods that are under an attacker.
-#[tokio::test]
-async fn an_added_program_runs_in_an_image_of_a_rule_alone() {
-    let place = ControlPlane::shared().await.namespace("images-of-rules").await;
-    let _operator = operator_with_admin(&place).await;
-    apply(&place, "VirtualMCPServer", "x", &format!("{{optimizer: {{enabled: true, {TOOLS}, {RULES}}}}}"))
-        .await;
-    let added = |image: &str| {
-        format!(
-            "{{apiVersion: {GROUP}/v1alpha1, kind: MCPServer, metadata: {{name: time, labels: {{{ADDED_BY}: x}}}}, \
-             spec: {{image: '{image}', command: [npx], args: [-y, '@acme/time']}}}}"
-        )
-    };
-    place.apply(&added("evil:1")).await;
-    let message = await_condition::<MCPServer>(&place, "time", "Valid", "False", "ConfigInvalid").await;
-    assert!(message.contains("spec.optimizer.admin.allow"), "{message}");
-    assert!(place.get::<Deployment>("mcp-time").await.is_none(), "no pod of that image");
-    let rules = json!([{ "command": ["npx", "-y", "@acme/*"], "image": "evil:1" }]);
-    let allowed = json!({ "spec": { "optimizer": { "admin": { "allow": rules } } } });
-    place.edit::<VirtualMCPServer>("x", allowed).await;
-    await_condition::<MCPServer>(&place, "time", "Valid", "True", "ConfigValid").await;
-    // Its pods outlive the rule, until a person switches the server off.
-    place
-        .edit::<VirtualMCPServer>("x", json!({ "spec": { "optimizer": { "admin": { "allow": [] } } } }))
-        .await;
-    await_condition::<MCPServer>(&place, "time", "Valid", "False", "ConfigInvalid").await;
-    let replicas = async || place.get::<Deployment>("mcp-time").await?.spec?.replicas;
-    assert_ne!(replicas().await, Some(0));
-    place.edit::<MCPServer>("time", json!({ "spec": { "enabled": false } })).await;
-    let ended = async || (replicas().await == Some(0)).then_some(());
-    place.eventually("its pods to end", ended).await;
-    place.remove().await;
 }
 
 /// A server under an attacker keeps its rights, and RBAC alone would let it send any Secret of the namespace

@@ -110,6 +110,12 @@ async fn an_agent_adds_calls_installs_and_removes_servers_within_policies_and_ru
     let secret = weather["spec"]["secrets"][0]["name"].as_str().unwrap_or_default().to_owned();
     let values = place.get::<Secret>(&secret).await.expect("the Secret of the server");
     assert!(values.data.unwrap_or_default().is_empty(), "the user sets its key");
+    let removed = ops.call_tool("optim.remove_mcp_server", json!({"name": "weather"})).await;
+    let is_written =
+        removed.structured()["success"] == true || removed.text.contains("the change is written");
+    assert!(is_written, "a server that waits for its key: {}", removed.text);
+    let gone = async || place.get::<MCPServer>("weather").await.is_none().then_some(());
+    place.eventually("the server without a key to go", gone).await;
 
     let removed = ops.call_tool("optim.remove_mcp_server", json!({"name": "everything"})).await;
     let is_written =

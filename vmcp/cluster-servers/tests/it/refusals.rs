@@ -89,6 +89,8 @@ async fn servers_that_no_resource_describes_are_refused_without_a_call() {
         (&with, of_registry("time", &secret_in_url), "the secret key is part of the URL or of the arguments"),
         (&with, remote("inside", "http://169.254.169.254/", &[]), "leads to a link-local address"),
         (&with, remote("inside", "http://other.n.svc.cluster.local/", &[]), "allowPrivateEndpoint"),
+        (&with, remote("inside", "https://kubernetes.default/", &[]), "which the cluster's DNS completes"),
+        (&with, remote("inside", "http://169.254.169.254.nip.io/", &[]), "written into a name"),
         (&with, no_image, "`spec.optimizer.admin.allow` has an `image`"),
         (&without, program("time", "npx -y @acme/mcp-time", &[]), "`spec.optimizer.admin.allow`"),
         (&with, program(&"a".repeat(60), "npx", &[]), "at most 59"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use vmcp_access::policy::{Attribute, CedarPolicy, ClaimsKey, FailureKind, Question, Subject, Verdict};
+use vmcp_access::policy::{Attribute, CedarPolicy, ClaimsKey, FailureKind, Kind, Question, Subject, Verdict};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::definition::Annotations;
 
@@ -119,6 +119,15 @@ struct ListedByCedar<'a> {
 impl ListedRights for ListedByCedar<'_> {
     fn could_allow(&self, item: Item<'_>, backend: &str) -> bool {
         self.policy.could_allow(&self.subject, &question(item, backend))
+    }
+
+    fn could_know(&self, backend: &str) -> bool {
+        // A policy about one tool, or about the hints of tools, says nothing about a tool that it does not
+        // know.
+        let name = format!("{backend}_");
+        let some_tool =
+            Question { kind: Kind::Tool, name: &name, backend: Some(backend), ..Question::default() };
+        self.could_allow(Item::Backend, backend) || self.policy.could_allow(&self.subject, &some_tool)
     }
 }
 

@@ -200,6 +200,12 @@ pub trait Policy: fmt::Debug + Send + Sync {
 pub trait ListedRights {
     /// True if some call of the item could be allowed: lists show it.
     fn could_allow(&self, item: Item<'_>, backend: &str) -> bool;
+
+    /// True if a backend whose definitions are unknown may be known: the backend as a whole could be used, or
+    /// a tool of it, whatever the tool is.
+    fn could_know(&self, backend: &str) -> bool {
+        self.could_allow(Item::Backend, backend)
+    }
 }
 
 /// Rights without a restriction.

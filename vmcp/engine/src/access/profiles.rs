@@ -95,4 +95,8 @@ impl ListedRights for ListedByProfile<'_> {
     fn could_allow(&self, item: Item<'_>, backend: &str) -> bool {
         self.policy.has(&self.profile, item, backend) && self.rights.could_allow(item, backend)
     }
+
+    fn could_know(&self, backend: &str) -> bool {
+        self.policy.has(&self.profile, Item::Backend, backend) && self.rights.could_know(backend)
+    }
 }

@@ -12,6 +12,44 @@ use crate::identifiers::{
 };
 use crate::inputs::Argument;
 
+/// Packages that run code which the entry names in its arguments: interpreters, runners of packages, and
+/// bridges that start a command.
+const RUNNERS: [&str; 34] = [
+    "bun",
+    "bunx",
+    "concurrently",
+    "cpython",
+    "cross-env",
+    "deno",
+    "execa-cli",
+    "graalpy",
+    "ipython",
+    "nodemon",
+    "npm",
+    "npx",
+    "nox",
+    "pip",
+    "pipx",
+    "pm2",
+    "pnpm",
+    "poetry",
+    "pypy",
+    "pyodide",
+    "shelljs",
+    "shx",
+    "supergateway",
+    "tox",
+    "ts-node",
+    "tsx",
+    "uv",
+    "uvx",
+    "xonsh",
+    "yarn",
+    "zsh",
+    "zx",
+    "node",
+    "python",
+];
 /// A grammar of names or versions.
 type Grammar = fn(&str) -> bool;
 
@@ -121,10 +159,13 @@ fn pin(package: &Package, way: Way) -> Result<PinnedPackage, PlanError> {
         Way::Oci | Way::Remote => return image(package, notes),
     };
     let registry = way.name();
-    // `uvx python@3.12 -c …` and `npx node …` run code of the entry itself.
-    let is_interpreter = matches!(identifier.to_ascii_lowercase().as_str(), "python" | "node");
-    if !is_name(identifier) || is_interpreter {
+    if !is_name(identifier) {
         let reason = format!("`{identifier}` is not the name of a package of {registry}");
+        return Err(refused(&format!("{path}.identifier"), &reason));
+    }
+    // `uvx python@3.12 -c …` and `npx node …` run code of the entry itself.
+    if is_runner(identifier) {
+        let reason = format!("`{identifier}` runs any code that the arguments name, and is no server itself");
         return Err(refused(&format!("{path}.identifier"), &reason));
     }
     if let Some(url) = registry_base_url.as_deref().filter(|url| url.trim_end_matches('/') != home) {
@@ -141,6 +182,23 @@ fn pin(package: &Package, way: Way) -> Result<PinnedPackage, PlanError> {
         )),
         None => Err(refused(&format!("{path}.version"), "no version is given, so the package could change")),
     }
+}
+
+/// True for a package that runs code of its arguments, also by a version in its name: `python3.12`, `pypy3`.
+fn is_runner(identifier: &str) -> bool {
+    // Names at PyPI are equal without case, and with `-`, `_` and `.` alike.
+    let name = identifier.to_ascii_lowercase().replace(['_', '.'], "-");
+    let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+    RUNNERS.contains(&name.as_str()) || RUNNERS.contains(&unversioned) || unversioned == "pythonw"
+}
+
+/// True for an image of Docker's own library, such as `bash` or `docker.io/library/python`: it runs any
+/// command that the arguments of an entry name.
+fn is_of_library(repository: &str) -> bool {
+    const HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
+    let of_hub = repository.split_once('/').filter(|(host, _)| HUB.contains(host));
+    let name = of_hub.map_or(repository, |(_, name)| name);
+    !name.contains('/') || name.starts_with("library/")
 }
 
 fn image(package: &Package, mut notes: Vec<String>) -> Result<PinnedPackage, PlanError> {
@@ -164,6 +222,10 @@ fn image(package: &Package, mut notes: Vec<String>) -> Result<PinnedPackage, Pla
     let word = image.words();
     if ImageReference::parse(&word).is_none() {
         return Err(refused(&at, &format!("`{word}` is not the name of an image")));
+    }
+    if is_of_library(&image.repository) {
+        let reason = format!("`{word}` is of Docker's own library, whose images run any command of an entry");
+        return Err(refused(&at, &reason));
     }
     if !image.is_pinned() {
         return Err(refused(&at, &format!("`{word}` has neither a digest nor a tag other than `latest`")));

@@ -11,7 +11,7 @@ use crate::inputs::{Argument, Input};
 
 /// Variables that steer the program which fetches the package, its interpreter, or the loader. With one of
 /// them, another package or other code would run.
-const STEERING: [&str; 19] = [
+const STEERING: [&str; 57] = [
     "PATH",
     "HOME",
     "ENV",
@@ -31,9 +31,47 @@ const STEERING: [&str; 19] = [
     "PERL5OPT",
     "RUBYOPT",
     "JAVA_TOOL_OPTIONS",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "ZDOTDIR",
+    "PROMPT_COMMAND",
+    "PS4",
+    "NODE_COMPILE_CACHE",
+    "NODE_REPL_EXTERNAL_MODULE",
+    "NODE_V8_COVERAGE",
+    "NODE_REDIRECT_WARNINGS",
+    "ELECTRON_RUN_AS_NODE",
+    "PYTHONBREAKPOINT",
+    "PYTHONINSPECT",
+    "PYTHONPYCACHEPREFIX",
+    "PYTHONPLATLIBDIR",
+    "PYTHONEXECUTABLE",
+    "VIRTUAL_ENV",
+    "PERL5LIB",
+    "PERL5DB",
+    "RUBYLIB",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+    "CLASSPATH",
+    "GCONV_PATH",
+    "LOCPATH",
+    "NLSPATH",
+    "GLIBC_TUNABLES",
+    "HOSTALIASES",
+    "LOCALDOMAIN",
+    "RES_OPTIONS",
+    "OPENSSL_CONF",
+    "OPENSSL_MODULES",
+    "OPENSSL_ENGINES",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "BROWSER",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
 ];
 /// Beginnings of such names.
-const STEERING_PREFIXES: [&str; 11] = [
+const STEERING_PREFIXES: [&str; 16] = [
     "LD_",
     "DYLD_",
     "NPM_",
@@ -45,9 +83,15 @@ const STEERING_PREFIXES: [&str; 11] = [
     "XDG_",
     "GIT_",
     "COREPACK_",
+    "YARN_",
+    "PNPM_",
+    "BUN_",
+    "DENO_",
+    "BASH_FUNC_",
 ];
 /// Names of variables by which requests are led elsewhere.
-const PROXIES: [&str; 5] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"];
+const PROXIES: [&str; 6] =
+    ["HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"];
 
 /// A program that starts packages.
 #[derive(Debug)]

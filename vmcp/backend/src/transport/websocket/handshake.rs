@@ -50,8 +50,10 @@ pub(super) async fn open(endpoint: &Endpoint, mux: &Mux) -> Result<(Upgraded, Se
 /// taken for one of MCP: several frameworks choose none.
 fn fault(headers: &HeaderMap, key: &str) -> Option<&'static str> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let has_token = |name, token: &str| {
-        text(name).is_some_and(|list| list.split(',').any(|one| one.trim().eq_ignore_ascii_case(token)))
+    // A proxy may add a line of its own, such as `Connection: keep-alive`.
+    let has_token = |name: HeaderName, token: &str| {
+        let lists = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        lists.flat_map(|list| list.split(',')).any(|one| one.trim().eq_ignore_ascii_case(token))
     };
     if !has_token(UPGRADE, "websocket") || !has_token(CONNECTION, "upgrade") {
         Some("the connection is upgraded to something else")
@@ -59,9 +61,7 @@ fn fault(headers: &HeaderMap, key: &str) -> Option<&'static str> {
         Some("Sec-WebSocket-Accept does not fit the key")
     } else if headers.contains_key(SEC_WEBSOCKET_EXTENSIONS) {
         Some("the server chose an extension, and none was offered")
-    } else if headers.contains_key(SEC_WEBSOCKET_PROTOCOL)
-        && text(SEC_WEBSOCKET_PROTOCOL) != Some(SUBPROTOCOL)
-    {
+    } else if headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().any(|chosen| chosen != SUBPROTOCOL) {
         Some("the server chose another subprotocol than `mcp`")
     } else {
         None
@@ -95,6 +95,17 @@ mod tests {
         };
         assert_eq!(with("sec-websocket-protocol", None), None);
         assert_eq!(with("sec-websocket-protocol", Some("mcp")), None);
+        let appended = |name: &'static str, value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("connection", HeaderValue::from_static("keep-alive"));
+            for (name, value) in good {
+                headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+            }
+            headers.append(name, HeaderValue::from_static(value));
+            fault(&headers, key)
+        };
+        assert_eq!(appended("x-proxy", "a"), None, "two lines of Connection");
+        assert!(appended("sec-websocket-protocol", "mcp, graphql-ws").is_some(), "two subprotocols");
         for (name, value, expected) in [
             ("upgrade", None, "something else"),
             ("upgrade", Some("h2c"), "something else"),

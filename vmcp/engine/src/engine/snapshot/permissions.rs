@@ -1,10 +1,11 @@
 //! [`Permissions`]: the items of a catalog that a client may list, find and call, as bitmaps. Clients with
 //! equal permissions share one view.
 
-use std::collections::BTreeSet;
+use std::cell::LazyCell;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use vmcp_config::Config;
+use vmcp_config::{Backend, Config};
 use vmcp_model::catalog::{Catalog, CatalogTool};
 use vmcp_search::Visible;
 
@@ -58,9 +59,19 @@ impl Permissions {
         let of = of.chain(chosen(&catalog.resources, &resources).map(|resource| &resource.backend));
         let of = of.chain(chosen(&catalog.templates, &templates).map(|template| &template.backend));
         let mut backends: BTreeSet<Arc<str>> = of.map(Arc::clone).collect();
-        for backend in &config.backends {
-            if !backends.contains(&backend.name) && rights.could_allow(Item::Backend, &backend.name) {
-                backends.insert(Arc::clone(&backend.name));
+        let defining = LazyCell::new(|| defining_backends(catalog));
+        for Backend { name, .. } in &config.backends {
+            if backends.contains(name) {
+                continue;
+            }
+            // A backend that was never listed, or is switched off, has no definition to ask about.
+            let is_known = if defining.contains(&**name) {
+                rights.could_allow(Item::Backend, name)
+            } else {
+                rights.could_know(name)
+            };
+            if is_known {
+                backends.insert(Arc::clone(name));
             }
         }
         // The own resources are read by the right to the tools that tell the same.
@@ -80,6 +91,15 @@ impl Permissions {
     pub(super) fn has_own(&self, tool: OptimTool) -> bool {
         self.own.contains(&tool)
     }
+}
+
+/// Returns the names of the backends with definitions in a catalog.
+fn defining_backends(catalog: &Catalog) -> HashSet<&str> {
+    let tools = catalog.tools.iter().map(|tool| &tool.backend);
+    let prompts = catalog.prompts.iter().map(|prompt| &prompt.backend);
+    let resources = catalog.resources.iter().map(|resource| &resource.backend);
+    let templates = catalog.templates.iter().map(|template| &template.backend);
+    tools.chain(prompts).chain(resources).chain(templates).map(|name| &**name).collect()
 }
 
 /// Returns the positions of the items that `fits` takes.

@@ -16,7 +16,7 @@ mod wanted_values;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use vmcp_config::{Backend, ServerSource};
+use vmcp_config::{Backend, ServerSource, normalize_name};
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::server_registrar::{
     MadeChange, NewServer, RegistrarError, ServerChange, ServerPlace, ServerRegistrar,
@@ -128,8 +128,8 @@ async fn remove(
     registrar: &Arc<dyn ServerRegistrar>,
     arguments: &OwnArguments<'_>,
 ) -> Result<Changed, Refusal> {
-    let server = named(context, arguments)?;
-    let name = server.name.to_string();
+    let server = named(context, registrar, arguments).await?;
+    let name = server.name().to_owned();
     permit(context, registrar, OptimTool::RemoveMcpServer, server).await?;
     make(context, registrar, "server.remove", &name, ServerChange::Remove { name: name.clone() }).await?;
     effect::removed(context, name).await
@@ -141,8 +141,8 @@ async fn switch(
     arguments: &OwnArguments<'_>,
     enabled: bool,
 ) -> Result<Changed, Refusal> {
-    let server = named(context, arguments)?;
-    let name = server.name.to_string();
+    let server = named(context, registrar, arguments).await?;
+    let name = server.name().to_owned();
     let (tool, action) = if enabled {
         (OptimTool::EnableMcpServer, "server.enable")
     } else {
@@ -153,29 +153,83 @@ async fn switch(
     if enabled { effect::enabled(context, name).await } else { effect::disabled(context, name).await }
 }
 
-/// Obtains the permission to change a configured server, which the registrar may know better than the
+/// A server that a client names.
+enum NamedServer<'a> {
+    /// It is configured, switched on or off.
+    Configured(&'a Backend),
+    /// The registrar keeps it, and the configuration leaves it out: its resource has a mistake, or is on its
+    /// way.
+    Kept { name: String, place: ServerPlace },
+}
+
+impl NamedServer<'_> {
+    fn name(&self) -> &str {
+        match self {
+            NamedServer::Configured(backend) => &backend.name,
+            NamedServer::Kept { name, .. } => name,
+        }
+    }
+}
+
+/// Obtains the permission to change a server. The registrar may know a configured one better than the
 /// configuration: behind the address of a pod, it knows the program.
 async fn permit(
     context: CallContext<'_>,
     registrar: &Arc<dyn ServerRegistrar>,
     tool: OptimTool,
-    server: &Backend,
+    server: NamedServer<'_>,
 ) -> Result<(), Refusal> {
-    let place = registrar.place(&server.name).await.map_err(refused)?;
-    let (source, lines) = match &place {
-        Some(place) => (ServerSource::from(place), permission::lines_of_place(&server.name, place)),
-        None => (ServerSource::from(&server.transport), permission::lines_of_known(server)),
+    let (name, place, backend) = match server {
+        NamedServer::Configured(backend) => {
+            let place = registrar.place(&backend.name).await.map_err(refused)?;
+            (backend.name.to_string(), place, Some(backend))
+        }
+        NamedServer::Kept { name, place } => (name, Some(place), None),
+    };
+    let (source, lines) = match (&place, backend) {
+        (Some(place), _) => (ServerSource::from(place), permission::lines_of_place(&name, place)),
+        (None, Some(backend)) => {
+            (ServerSource::from(&backend.transport), permission::lines_of_known(backend))
+        }
+        (None, None) => return Err(refused(RegistrarError::Unknown(name))),
     };
     permission::obtain(context, tool, &source, lines).await
 }
 
-/// Returns the configured server that the arguments name, switched off ones included.
-fn named<'a>(context: CallContext<'a>, arguments: &OwnArguments<'_>) -> Result<&'a Backend, Refusal> {
+/// Returns the server that the arguments name, a switched off one too. The name that a client added a server
+/// by means the normalized one.
+async fn named<'a>(
+    context: CallContext<'a>,
+    registrar: &Arc<dyn ServerRegistrar>,
+    arguments: &OwnArguments<'_>,
+) -> Result<NamedServer<'a>, Refusal> {
     let wanted = arguments::name(arguments).map_err(refused)?;
-    let all = context.snapshot.config.backends.iter();
-    let visible = all.filter(|backend| context.view.has_backend(&backend.name));
-    let found = visible.clone().find(|backend| backend.name.eq_ignore_ascii_case(&wanted));
-    found.ok_or_else(|| resolve::unknown_server(&wanted, visible.map(|backend| &*backend.name)))
+    let normalized = normalize_name(&wanted);
+    let all = &context.snapshot.config.backends;
+    let visible = all.iter().filter(|backend| context.view.has_backend(&backend.name));
+    if let Some(found) = visible.clone().find(|backend| normalized.as_deref() == Some(&*backend.name)) {
+        return Ok(NamedServer::Configured(found));
+    }
+    if let Some(name) = normalized.filter(|name| may_be_kept(context, name)) {
+        match registrar.place(&name).await {
+            Ok(Some(place)) => return Ok(NamedServer::Kept { name, place }),
+            // A server of others that is not configured is as unknown as none.
+            Ok(None)
+            | Err(RegistrarError::Foreign(_) | RegistrarError::Unknown(_) | RegistrarError::Taken(_)) => {}
+            Err(error @ (RegistrarError::Invalid(_) | RegistrarError::Unwritable(_))) => {
+                return Err(refused(error));
+            }
+        }
+    }
+    Err(resolve::unknown_server(&wanted, visible.map(|backend| &*backend.name)))
+}
+
+/// True if the registrar may be asked about a server that is not configured: the client may know of a server
+/// of this name. A configured server that it may not know of stays unknown.
+fn may_be_kept(context: CallContext<'_>, name: &str) -> bool {
+    let is_configured = |backend: &Backend| *backend.name == *name;
+    !context.snapshot.config.backends.iter().any(is_configured)
+        && context.snapshot.policy.listed_rights(&context.caller.principal).could_know(name)
 }
 
 /// Has a change written, and puts it on record.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
 use url::Url;
+use vmcp_config::secret_signs::has_token_prefix;
 use vmcp_config::{
     MAX_BACKEND_NAME, RESERVED_NAMES, Secret, is_reserved_header, is_token_char, is_variable_name,
     normalize_name,
@@ -24,11 +25,14 @@ const MAX_VALUE_CHARS: usize = 8192;
 const MAX_URL_CHARS: usize = 2048;
 /// Longest word of a transport that is quoted in an error, in characters.
 const MAX_TRANSPORT_CHARS: usize = 32;
-/// Programs that run any command: a rule about them would be a rule about nothing.
-const SHELLS: [&str; 21] = [
+/// Programs that run any command, shells and starters of other programs: a rule about them would be a rule
+/// about nothing.
+const SHELLS: [&str; 55] = [
     "ash",
     "bash",
     "busybox",
+    "chroot",
+    "chrt",
     "cmd",
     "csh",
     "dash",
@@ -36,16 +40,48 @@ const SHELLS: [&str; 21] = [
     "elvish",
     "env",
     "fish",
+    "flock",
+    "hush",
+    "ionice",
     "ksh",
+    "lksh",
     "mksh",
+    "nice",
+    "nohup",
+    "nsenter",
     "nu",
+    "oksh",
+    "osh",
+    "parallel",
+    "pkexec",
+    "posh",
     "powershell",
+    "proot",
     "pwsh",
     "rbash",
+    "rksh",
+    "run0",
+    "runuser",
+    "script",
+    "setpriv",
+    "setsid",
     "sh",
+    "stdbuf",
+    "strace",
+    "su",
     "sudo",
+    "systemd-run",
+    "taskset",
     "tcsh",
+    "time",
+    "timeout",
+    "toybox",
+    "unshare",
+    "watch",
+    "wsl",
     "xargs",
+    "xonsh",
+    "yash",
     "zsh",
 ];
 /// Characters that a shell would read as syntax, in the name of a program.
@@ -122,6 +158,11 @@ fn address(text: &str, schemes: [&str; 2]) -> Result<Url, String> {
     if url.query_pairs().any(|(name, value)| secret_arguments::is_secret(&name, &value)) {
         return Err("url must not carry a secret in its query; give it in 'headers'".to_owned());
     }
+    if has_secret_in_path(&url) {
+        return Err("url must not carry a secret in its path; give it in 'headers', or add the server with \
+                    `vmcp add`"
+            .to_owned());
+    }
     if url.fragment().is_some() {
         return Err("url must not have a #fragment".to_owned());
     }
@@ -137,7 +178,8 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
         return Err(format!("command must have no shell syntax (`{character}`): vmcp runs no shell"));
     }
     let file = command.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
-    if SHELLS.contains(&file.strip_suffix(".exe").unwrap_or(&file)) {
+    let program = program_name(&file);
+    if SHELLS.contains(&program) {
         return Err(format!("command must be the server itself, not the shell `{command}`"));
     }
     let args: Vec<String> = exactly(arguments, "args", "a list of strings")?;
@@ -148,6 +190,9 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
         short(&field, arg, MAX_WORD_CHARS)?;
         literal(&field, arg)?;
         check_shell_syntax(&field, arg)?;
+        if is_shell_option(program, arg) {
+            return Err(format!("{field} must not be `-c` or `--call`: by it, `{program}` runs a shell"));
+        }
         if secret_arguments::is_secret_argument(before, arg) {
             return Err(format!("{field} must not be a secret; give it in 'env'"));
         }
@@ -158,12 +203,56 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
     Ok(ServerPlace::Program { words: std::iter::once(command).chain(args).collect(), env })
 }
 
+/// Returns the name of a program without the ending of Windows and without a version: `bash-5.2.exe` is
+/// `bash`.
+fn program_name(file: &str) -> &str {
+    let ends = [".exe", ".com", ".cmd", ".bat"];
+    let stem = ends.iter().find_map(|end| file.strip_suffix(*end)).unwrap_or(file);
+    let is_version = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-');
+    let bare = stem.trim_end_matches(is_version);
+    // `run0` has its digit in the name.
+    if SHELLS.contains(&stem) || bare.is_empty() { stem } else { bare }
+}
+
+/// True for the option of npm's runner that hands its value to a shell.
+fn is_shell_option(program: &str, arg: &str) -> bool {
+    matches!(program, "npx" | "npm")
+        && (matches!(arg, "-c" | "--call") || arg.starts_with("--call=") || arg.starts_with("-c="))
+}
+
 /// Refuses a word that a shell would read as syntax: its author expects a shell, and vmcp runs none.
 pub(super) fn check_shell_syntax(field: &str, word: &str) -> Result<(), String> {
-    if SHELL_WORDS.contains(&word) || word.contains("$(") || word.contains('`') {
+    let substitutes = ["$(", "`", "<(", ">("].iter().any(|begin| word.contains(*begin));
+    if SHELL_WORDS.contains(&word) || substitutes || is_redirection(word) || names_shell_variable(word) {
         return Err(format!("{field} must have no shell syntax: vmcp runs no shell"));
     }
     Ok(())
+}
+
+/// True for `2>/dev/null`, `&>log`, `<in`. A comparison such as `>=3.10` is a value.
+fn is_redirection(word: &str) -> bool {
+    let rest = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&');
+    let target = rest.trim_start_matches(['<', '>']);
+    target.len() < rest.len() && !target.starts_with(|c: char| c == '=' || c.is_ascii_digit())
+}
+
+/// True for a word with a variable as shells have it, such as `$HOME/notes`: the server would get the text.
+fn names_shell_variable(word: &str) -> bool {
+    word.split('$').skip(1).any(|rest| {
+        let name = rest.chars().take_while(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || *c == '_');
+        name.count() > 1 && !rest.starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+/// True for a token in the path of a URL: a well-known one (`/s/sk-…/mcp`), or a named one (`/mcp;key=…`).
+pub(super) fn has_secret_in_path(url: &Url) -> bool {
+    let mut parts = url.path().split(['/', ';']);
+    parts.any(|part| {
+        let digits = part.bytes().filter(u8::is_ascii_digit).count();
+        let named = part.split_once('=');
+        (has_token_prefix(part) && digits > 1)
+            || named.is_some_and(|(name, value)| secret_arguments::is_secret(name, value))
+    })
 }
 
 fn headers(arguments: &OwnArguments<'_>) -> Result<BTreeMap<String, Secret>, String> {

@@ -188,8 +188,11 @@ fn place(draft: &Draft, in_pods: bool) -> Result<ServerPlace, Refusal> {
                 _ => Ok(ServerPlace::Program { words, env: values(env) }),
             }
         }
-        Target::Remote { url, headers, .. } => {
-            let url = Url::parse(&url.plain()).map_err(|error| refused(format!("url: {error}")))?;
+        Target::Remote { url: text, headers, .. } => {
+            let url = Url::parse(&text.plain()).map_err(|error| refused(format!("url: {error}")))?;
+            if is_private(draft, text) && arguments::has_secret_in_path(&url) {
+                return Err(refused("url must not hold a secret: add the server with `vmcp registry add`"));
+            }
             Ok(ServerPlace::Remote { url, headers: values(headers) })
         }
     }

@@ -139,16 +139,28 @@ pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
     lines
 }
 
-/// Describes a server that its registrar knows by its program or host.
+/// Describes a server that its registrar keeps: every word of its program, or its address, without secrets.
+/// Of variables and headers, the registrar tells the names alone.
 pub(super) fn lines_of_place(name: &str, place: &ServerPlace) -> Vec<String> {
-    let place = match place {
-        ServerPlace::Program { words, .. } => {
-            format!("program: {}", words.first().map(String::as_str).unwrap_or_default())
+    let mut lines = vec![format!("server: {name}")];
+    let shown = vmcp_config::without_secrets;
+    match place {
+        ServerPlace::Program { words, env } => {
+            lines.push("a pod of its own runs this program:".to_owned());
+            lines.extend(shown_words(words.iter().map(String::as_str), shown));
+            lines.extend(shown_names("with the variables", env.keys()));
         }
-        ServerPlace::Image { image, .. } => format!("image: {image}"),
-        ServerPlace::Remote { url, .. } => format!("host: {}", url.host_str().unwrap_or_default()),
-    };
-    vec![format!("server: {name}"), place]
+        ServerPlace::Image { image, args, env } => {
+            lines.push(format!("a pod of its own runs the program of this image: {}", shown(image)));
+            lines.extend(shown_words(args.iter().map(String::as_str), shown));
+            lines.extend(shown_names("with the variables", env.keys()));
+        }
+        ServerPlace::Remote { url, headers } => {
+            lines.push(format!("vmcp connects to this address: {}", shown(url.as_str())));
+            lines.extend(shown_names("with the headers", headers.keys()));
+        }
+    }
+    lines
 }
 
 /// Describes a configured server: every word of its program, or its address, without secrets. Of variables
@@ -156,28 +168,44 @@ pub(super) fn lines_of_place(name: &str, place: &ServerPlace) -> Vec<String> {
 pub(super) fn lines_of_known(server: &Backend) -> Vec<String> {
     let mut lines = vec![format!("server: {}", server.name)];
     let shown = |text: &str| vmcp_config::without_secrets(&server.known_secrets.mask(text));
-    let names =
-        |field: &str, names: Vec<&str>| (!names.is_empty()).then(|| format!("{field}: {}", names.join(", ")));
     match &server.transport {
         Transport::Stdio { command, args, env, cwd, .. } => {
             lines.push("vmcp starts this program with the rights of its user:".to_owned());
-            let mut before = "";
-            for word in std::iter::once(command).chain(args) {
-                let is_secret = secret_arguments::is_secret_argument(before, word);
-                lines.push(if is_secret { MASK.to_owned() } else { text::quoted(&shown(word)) });
-                before = word;
-            }
+            lines.extend(shown_words(std::iter::once(command).chain(args).map(String::as_str), shown));
             lines.extend(cwd.as_ref().map(|cwd| format!("in the directory: {}", cwd.display())));
-            lines.extend(names("with the variables", env.keys().map(String::as_str).collect()));
+            lines.extend(shown_names("with the variables", env.keys()));
         }
         Transport::Http { url, headers }
         | Transport::Sse { url, headers }
         | Transport::WebSocket { url, headers } => {
             lines.push(format!("vmcp connects to this address: {}", shown(url.as_str())));
-            lines.extend(names("with the headers", headers.keys().map(String::as_str).collect()));
+            lines.extend(shown_names("with the headers", headers.keys()));
         }
     }
     lines
+}
+
+/// Returns a line for each word of a command line; a word that is a secret, or follows the option of one, is
+/// masked.
+fn shown_words<'a>(words: impl Iterator<Item = &'a str>, shown: impl Fn(&str) -> String) -> Vec<String> {
+    let mut before = "";
+    let mut lines = Vec::new();
+    for word in words {
+        let is_secret = secret_arguments::is_secret_argument(before, word);
+        lines.push(if is_secret { MASK.to_owned() } else { text::quoted(&shown(word)) });
+        before = word;
+    }
+    lines
+}
+
+/// Returns a line with names; `None` without any.
+fn shown_names<N: AsRef<str>>(field: &str, names: impl Iterator<Item = N>) -> Option<String> {
+    let mut line = String::new();
+    for name in names {
+        line.push_str(if line.is_empty() { "" } else { ", " });
+        line.push_str(name.as_ref());
+    }
+    (!line.is_empty()).then(|| format!("{field}: {line}"))
 }
 
 #[cfg(test)]

@@ -1,11 +1,15 @@
 //! Tests of the tools that change servers, over a registrar in memory.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 use vmcp_backend::{ClientFacts, Event, RpcOutcome, event_queue};
 use vmcp_config::edit;
 use vmcp_engine::access::identity::Principal;
@@ -299,6 +303,64 @@ async fn a_server_that_is_away_is_kept_and_said_to_be() {
     let (again, asked) = setup.ask("accept", "optim.add_mcp_server", http("AWAY", "http://a/")).await;
     assert!(error(&again).contains("`away` already exists"), "{again}");
     assert!(asked.is_empty());
+}
+
+#[tokio::test]
+async fn a_server_is_known_by_the_name_that_it_was_added_by() {
+    let (jira, billing) = (server("get_issue").await, server("create_invoice").await);
+    let setup = setup(&jira.url, "").await;
+    let (added, _) =
+        setup.ask("accept", "optim.add_mcp_server", http("My Billing (new)", &billing.url)).await;
+    assert_eq!(added["server"], "my-billing-new", "{added}");
+    for (tool, name) in [
+        ("optim.disable_mcp_server", "My Billing (new)"),
+        ("optim.enable_mcp_server", " MY-BILLING-NEW "),
+        ("optim.remove_mcp_server", "my billing/new"),
+    ] {
+        let (changed, _) = setup.ask("accept", tool, json!({"name": name})).await;
+        assert_eq!(
+            (&changed["success"], &changed["server"]),
+            (&json!(true), &json!("my-billing-new")),
+            "{changed}"
+        );
+    }
+    let (unknown, asked) = setup.ask("accept", "optim.remove_mcp_server", json!({"name": "日本"})).await;
+    assert_eq!(error(&unknown), "server not found: 日本");
+    assert!(asked.is_empty());
+}
+
+/// A server that answers each request with a redirect; returns its URL.
+async fn redirecting(target: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let answer = format!(
+        "HTTP/1.1 307 Temporary Redirect\r\nlocation: {target}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    );
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                let mut bytes = [0; 8192];
+                let _ = stream.read(&mut bytes).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+                // Until the client closes, so that no reset overtakes the answer.
+                while stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_named_server_that_redirects_leads_to_no_other_address() {
+    let (jira, inside) = (server("get_issue").await, TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let url = redirecting(&format!("http://{}/mcp", inside.local_addr().unwrap())).await;
+    let setup = setup(&jira.url, &format!(", admin: {{ allow: [{{ url: '{url}' }}] }}")).await;
+    let added = setup.call("optim.add_mcp_server", http("moved", &url)).await;
+    assert_eq!((&added["success"], &added["connected"]), (&json!(true), &json!(false)), "{added}");
+    assert!(added["last_error"].as_str().is_some_and(|error| error.contains("it redirects to")), "{added}");
+    let reached = timeout(Duration::from_millis(50), inside.accept()).await;
+    assert!(reached.is_err(), "{reached:?}");
 }
 
 #[tokio::test]

@@ -74,13 +74,64 @@ fn shell_syntax_is_refused() {
         let error = error(&program(&json!({"command": command})));
         assert!(error.starts_with("command must"), "{command}: {error}");
     }
-    for shell in ["sh", "/bin/bash", "zsh", "cmd.exe", "C:\\Windows\\powershell.exe", "busybox"] {
+    for shell in [
+        "sh",
+        "/bin/bash",
+        "zsh",
+        "cmd.exe",
+        "C:\\Windows\\powershell.exe",
+        "busybox",
+        "BASH",
+        "/opt/bash-5.2",
+        "ksh93",
+        "Cmd.Com",
+        "toybox",
+        "nohup",
+        "/usr/bin/timeout",
+        "setsid",
+        "su",
+        "run0",
+        "nsenter",
+    ] {
         let error = error(&program(&json!({"command": shell})));
         assert!(error.contains("not the shell"), "{shell}: {error}");
     }
-    for arg in ["|", "&&", ";", ">", "2>&1", "$(id)", "`id`"] {
+    for arg in [
+        "|",
+        "&&",
+        ";",
+        ">",
+        "2>&1",
+        "$(id)",
+        "`id`",
+        ">out.txt",
+        "2>/dev/null",
+        "&>log",
+        "<<EOF",
+        "<in",
+        "<(id)",
+        "--in=>(id)",
+        "$HOME/notes",
+        "--root=$PWD",
+        "$XDG_DATA_HOME",
+    ] {
         let error = error(&program(&json!({"args": ["run", arg]})));
         assert!(error.starts_with("args[1] must have no shell syntax"), "{arg}: {error}");
+    }
+    for (command, arg) in [("npx", "-c"), ("npx", "--call=id"), ("/usr/bin/npm", "--call")] {
+        let error = error(&program(&json!({"command": command, "args": ["-y", arg, "id"]})));
+        assert!(error.starts_with("args[1] must not be"), "{command} {arg}: {error}");
+    }
+}
+
+#[test]
+fn words_that_only_look_like_shell_syntax_are_values() {
+    for arg in [">=3.10", "<2", "a>b", "~/notes", "^a$", "$.items[0]", "$a", "price in $", "-c", "a&b", "$1"]
+    {
+        assert!(read(&program(&json!({"args": ["run", arg]}))).is_ok(), "{arg}");
+    }
+    for command in ["npx", "uvx", "python3.12", "node", "docker", "./server-2", "shfmt", "nu-server"] {
+        assert!(read(&program(&json!({"command": command}))).is_ok(), "{command}");
     }
 }
 
@@ -102,7 +153,21 @@ fn references_to_values_of_vmcp_are_refused_wherever_they_stand() {
 fn secrets_have_a_place_and_no_other() {
     for (arguments, expected) in [
         (remote("https://me:hunter2@a.example/"), "url must not carry credentials"),
+        (remote("https://hunter2@a.example/"), "url must not carry credentials"),
+        (remote("https://:hunter2@a.example/"), "url must not carry credentials"),
+        (remote("https://me%3Ahunter2@a.example/"), "url must not carry credentials"),
+        (remote("https:\\\\me:hunter2@a.example/"), "url must not carry credentials"),
         (remote("https://a.example/?api_key=hunter2"), "url must not carry a secret in its query"),
+        (remote("https://a.example/?api%5Fkey=hunter2"), "url must not carry a secret in its query"),
+        (remote("https://a.example/?a=1;token=hunter2"), "url must not carry a secret in its query"),
+        (
+            remote("https://a.example/?to=https://me:hunter2@b.example"),
+            "url must not carry a secret in its query",
+        ),
+        (remote("https://a.example/?q=sk-hunter2hunter2"), "url must not carry a secret in its query"),
+        (remote("https://a.example/s/sk-hunter2hunter2/mcp"), "url must not carry a secret in its path"),
+        (remote("https://a.example/mcp;api_key=hunter2"), "url must not carry a secret in its path"),
+        (remote("https://a.example/key=hunter2/mcp"), "url must not carry a secret in its path"),
         (program(&json!({"args": ["--token", "hunter2"]})), "args[1] must not be a secret"),
         (program(&json!({"args": ["--api-key=hunter2"]})), "args[0] must not be a secret"),
     ] {

@@ -2,11 +2,16 @@
 
 use super::*;
 
-/// A registrar that knows `time` as a program of its own, and no other server.
+/// A registrar that knows `time` as a program of its own, `parked` as another one that the configuration
+/// leaves out, and `broken`, whose resource is unusable.
 struct InPods(Arc<InMemory>);
 
 impl ServerRegistrar for InPods {
     fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<MadeChange, RegistrarError>> {
+        if matches!(&change, ServerChange::Remove { name } if name == "parked") {
+            self.0.changes.lock().push(change);
+            return Box::pin(std::future::ready(Ok(MadeChange::default())));
+        }
         self.0.change(change)
     }
 
@@ -23,8 +28,10 @@ impl ServerRegistrar for InPods {
 
     fn place<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ServerPlace>, RegistrarError>> {
         Box::pin(async move {
-            if name != "time" {
-                return Err(RegistrarError::Foreign(format!("`{name}` is defined elsewhere")));
+            match name {
+                "time" | "parked" => {}
+                "broken" => return Err(RegistrarError::Invalid("no usable URL".to_owned())),
+                _ => return Err(RegistrarError::Foreign(format!("`{name}` is defined elsewhere"))),
             }
             let words = ["npx", "-y", "@acme/time"].map(str::to_owned).to_vec();
             Ok(Some(ServerPlace::Program { words, env: std::collections::BTreeMap::new() }))
@@ -63,7 +70,71 @@ async fn rules_judge_the_program_behind_the_address_of_a_pod() {
     let setup = setup_in_pods(&jira.url).await;
     let (removed, asked) = setup.ask("accept", "optim.remove_mcp_server", json!({"name": "time"})).await;
     assert_eq!(removed["message"], "Server 'time' removed", "{removed}");
-    assert!(asked[0].ends_with("server: time\nprogram: npx"), "{asked:?}");
+    let words = "server: time\na pod of its own runs this program:\n\"npx\"\n\"-y\"\n\"@acme/time\"";
+    assert!(asked[0].ends_with(words), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_the_configuration_leaves_out_is_removed_and_one_of_others_is_unknown() {
+    let jira = server("get_issue").await;
+    let setup = setup_in_pods(&jira.url).await;
+    let (unknown, asked) =
+        setup.ask("accept", "optim.remove_mcp_server", json!({"name": "of-a-person"})).await;
+    assert_eq!(error(&unknown), "server not found: of-a-person");
+    assert_eq!(unknown["available_servers"], json!(["jira", "time"]), "{unknown}");
+    let (broken, _) = setup.ask("accept", "optim.remove_mcp_server", json!({"name": "broken"})).await;
+    assert_eq!(error(&broken), "no usable URL");
+    assert!(asked.is_empty() && setup.changes() == 0);
+    let (declined, _) = setup.ask("decline", "optim.remove_mcp_server", json!({"name": "parked"})).await;
+    assert!(error(&declined).contains("the user declined"), "{declined}");
+    let (removed, asked) = setup.ask("accept", "optim.remove_mcp_server", json!({"name": "Parked"})).await;
+    assert_eq!(removed["message"], "Server 'parked' removed", "{removed}");
+    assert!(asked[0].contains("\"@acme/time\""), "{asked:?}");
+    assert_eq!(setup.changes(), 1);
+}
+
+/// Everybody may change servers, and call the tools of a scope (`resource …)` and the conditions).
+async fn with_policies(setup: &Setup, scope: &str) {
+    let policies = format!(
+        "incomingAuth:\n  authz:\n    policies:\n    - 'permit(principal, action == Action::\"admin\", resource);'\n    \
+         - 'permit(principal, action == Action::\"call_tool\", {scope};'\n"
+    );
+    let text = format!("{policies}{}", setup.registrar.text.lock());
+    setup.registrar.text.lock().clone_from(&text);
+    setup.engine.apply(config(&text)).await;
+}
+
+#[tokio::test]
+async fn a_server_outside_of_the_callers_view_stays_unknown_also_to_its_registrar() {
+    let jira = server("get_issue").await;
+    for (scope, known) in [
+        ("resource in Backend::\"jira\")", json!(["jira"])),
+        ("resource == Tool::\"jira_get_issue\")", json!(["jira"])),
+        ("resource) when { resource has readOnlyHint && resource.readOnlyHint }", json!([])),
+    ] {
+        let setup = setup_in_pods(&jira.url).await;
+        with_policies(&setup, scope).await;
+        for hidden in ["time", "parked", "broken"] {
+            let (unknown, asked) =
+                setup.ask("accept", "optim.remove_mcp_server", json!({"name": hidden})).await;
+            assert_eq!(error(&unknown), format!("server not found: {hidden}"), "{scope}");
+            assert_eq!(unknown["available_servers"], known, "{scope}");
+            assert!(asked.is_empty() && setup.changes() == 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_policy_about_calls_shows_servers_that_have_no_tools_yet() {
+    let jira = server("get_issue").await;
+    let setup = setup_in_pods(&jira.url).await;
+    with_policies(&setup, "resource)").await;
+    let (off, _) = setup.ask("accept", "optim.disable_mcp_server", json!({"name": "time"})).await;
+    assert_eq!(off["message"], "Server 'time' disabled", "{off}");
+    let (on, _) = setup.ask("accept", "optim.enable_mcp_server", json!({"name": "time"})).await;
+    assert_eq!(on["message"], "Server enabled and connected", "{on}");
+    let (removed, _) = setup.ask("accept", "optim.remove_mcp_server", json!({"name": "parked"})).await;
+    assert_eq!(removed["message"], "Server 'parked' removed", "{removed}");
 }
 
 #[tokio::test]

@@ -45,6 +45,9 @@ impl RegistryReader for Catalog {
             ),
             json!({"name": "com.example/remote", "version": "2.0.0", "description": "x".repeat(1000),
                 "remotes": [{"type": "streamable-http", "url": "http://127.0.0.1:9/mcp"}]}),
+            json!({"name": "com.example/tenant", "version": "1.0.0", "description": "One address a customer",
+                "remotes": [{"type": "streamable-http", "url": "https://mcp.example.com/s/{id}/mcp",
+                    "variables": {"id": {"isRequired": true}}}]}),
             container(
                 "com.example/clock",
                 &json!({
@@ -92,7 +95,7 @@ async fn servers_are_searched_and_shown_with_pins_and_inputs() {
     let setup = setup(&jira.url, "").await;
     let found = setup.call("optim.search_registry", json!({"query": "weather forecast", "limit": 1})).await;
     assert_eq!(found["servers"].as_array().unwrap().len(), 1, "{found}");
-    assert_eq!((&found["registry"], &found["total"]), (&json!("official"), &json!(11)));
+    assert_eq!((&found["registry"], &found["total"]), (&json!("official"), &json!(12)));
     let all = setup.call("optim.search_registry", json!({"limit": 50})).await;
     let long = all["servers"].as_array().unwrap().iter().find(|one| one["name"] == "com.example/remote");
     assert_eq!(long.unwrap()["description"].as_str().unwrap().chars().count(), 301);
@@ -170,6 +173,19 @@ async fn a_secret_without_the_mark_of_its_publisher_is_one_too() {
     assert!(asked.len() == 1 && asked[0].contains("note: com.example/unmarked is deprecated"), "{asked:?}");
     let text = setup.registrar.text.lock().clone();
     assert!(text.contains("GITHUB_TOKEN: ${VMCP_ADDED_GITHUB_TOKEN}"), "{text}");
+}
+
+#[tokio::test]
+async fn a_token_that_would_be_part_of_the_url_is_refused() {
+    let jira = server("get_issue").await;
+    let setup = setup(&jira.url, "").await;
+    let install = |id: &str| json!({"name": "com.example/tenant", "values": {"id": id}});
+    let (refused, asked) = setup.ask("accept", "optim.install_server", install("sk-hunter2hunter2")).await;
+    assert!(error(&refused).starts_with("url must not hold a secret"), "{refused}");
+    assert!(asked.is_empty() && !refused.to_string().contains("hunter2"), "{refused}");
+    let (declined, asked) = setup.ask("decline", "optim.install_server", install("acme-2")).await;
+    assert!(error(&declined).contains("the user declined"), "{declined}");
+    assert!(asked[0].contains("https://mcp.example.com/s/acme-2/mcp"), "{asked:?}");
 }
 
 #[tokio::test]

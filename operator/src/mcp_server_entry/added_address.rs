@@ -1,0 +1,50 @@
+//! Addresses that clients of a VirtualMCPServer added, held to its rules.
+
+use kube::ResourceExt as _;
+use url::Url;
+use vmcp_config::{ServerSource, addresses};
+use vmcp_crds::virtual_mcp_server::Optimizer;
+use vmcp_crds::{MCPServerEntry, Problem, VirtualMCPServer};
+
+use crate::references::adder;
+use crate::runtime::Context;
+
+/// Returns the problem of an entry that clients of a VirtualMCPServer of its namespace added.
+pub(super) fn problem_in(entry: &MCPServerEntry, context: &Context) -> Option<Problem> {
+    let namespace = entry.namespace().unwrap_or_default();
+    // Without its VirtualMCPServer, an added entry is served by none.
+    let server = context.resources.virtual_mcp_servers.get(&namespace, adder(entry)?)?;
+    problem(entry, &server)
+}
+
+/// Refuses an entry that clients of `server` added, if its name may lead inside, or if the server has rules
+/// and none of them names the address with these headers. The pods of the server check the rules before they
+/// add an entry; pods in the hands of an attacker would add any address. An entry that is switched off is not
+/// connected, and is valid.
+pub(crate) fn problem(entry: &MCPServerEntry, server: &VirtualMCPServer) -> Option<Problem> {
+    let spec = &entry.spec;
+    let adder = adder(entry)?;
+    if spec.enabled == Some(false) || server.metadata.name.as_deref() != Some(adder) {
+        return None;
+    }
+    // An unusable URL is a problem of its own.
+    let url = Url::parse(&spec.remote_url).ok()?;
+    if let Some(inside) = addresses::may_lead_inside(&url) {
+        let remedy = "delete the entry; a person adds a server there, by an MCPServerEntry without the label";
+        return Some(Problem::new("spec.remoteUrl", format!("leads to {inside}"), remedy));
+    }
+    let forwarded = &spec.header_forward;
+    let of_secrets = forwarded.add_headers_from_secret.iter().map(|header| header.header_name.as_str());
+    let plain = forwarded.add_plaintext_headers.keys().map(String::as_str);
+    let source = ServerSource::Remote { url: &url, headers: of_secrets.chain(plain).collect() };
+    let rules = server.spec.optimizer.as_ref().map(Optimizer::rules_of_added_servers);
+    let fault = match rules {
+        None => return None,
+        Some(Some(rules)) if rules.allow.is_empty() || rules.names(&source) => return None,
+        Some(Some(_)) => "none of its rules names this address with these headers",
+        Some(None) => "its rules have a mistake",
+    };
+    let message = format!("clients of the VirtualMCPServer {adder} added the entry, and {fault}");
+    let remedy = "correct its `spec.optimizer.admin.allow`, or switch off or delete the entry";
+    Some(Problem::new("spec.remoteUrl", message, remedy))
+}
