@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
+use vmcp_backend::PinnedPrograms;
 use vmcp_config::status::digest;
 use vmcp_config::{Config, EmbeddingProvider};
 use vmcp_embed::local::LocalModel;
@@ -35,6 +36,12 @@ pub fn config_dir() -> Option<PathBuf> {
 pub fn cache_dir() -> PathBuf {
     let cache = env::var_os("XDG_CACHE_HOME").and_then(absolute);
     cache.or_else(|| Some(home_dir()?.join(".cache"))).unwrap_or_else(env::temp_dir).join("vmcp")
+}
+
+/// Returns the programs that are started in place of package runners. All configurations of a person share
+/// them.
+pub fn pinned_programs() -> PinnedPrograms {
+    PinnedPrograms::new(cache_dir().join("programs"))
 }
 
 /// Returns the path that a variable holds; a relative one counts as not set.

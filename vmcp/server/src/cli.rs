@@ -5,7 +5,7 @@
 //! | `run` | serve, mcp-server, bridge, try, service |
 //! | `setup` | init, add, registry, remove…, validate, secret, model, schema; the same in a cluster |
 //! | `ask` | tools, find, call, backends, explain-tool, authz, eval: a server, or an engine in this process |
-//! | `lifecycle` | start, stop, restart, status |
+//! | `lifecycle` | start, stop, restart, status, update |
 //! | `operate` | top, logs, log-level, calls, trace, runs, metrics, doctor, console, support-bundle… |
 //! | `clients` | connect, hooks, login, logout |
 //!
@@ -99,6 +99,7 @@ enum Command {
     Status(lifecycle::status::Arguments),
     Stop(lifecycle::stop::Arguments),
     Restart(lifecycle::restart::Arguments),
+    Update(lifecycle::update::Arguments),
     Top(operate::top::Arguments),
     Console(operate::console::Arguments),
     /// Show the latest log lines of the running server
@@ -164,6 +165,7 @@ pub fn main() -> ExitCode {
         Command::Status(arguments) => lifecycle::status::run(arguments, &global),
         Command::Stop(arguments) => lifecycle::stop::run(arguments, &global),
         Command::Restart(arguments) => lifecycle::restart::run(arguments, &global),
+        Command::Update(arguments) => lifecycle::update::run(&arguments, &global),
         Command::Console(arguments) => operate::console::run(&arguments, &global),
         Command::Logs(arguments) => operate::follow::logs(arguments, &global),
         Command::LogLevel(arguments) => operate::log_level::run(&arguments, &global),
