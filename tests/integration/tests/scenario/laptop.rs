@@ -307,22 +307,21 @@ async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_c
     let echo = Fixture::stdio("echo", "echo").start().await;
     let laptop = Laptop::new(&settings(std::slice::from_ref(&echo.backend)));
     let program = vmcp_integration::binary("vmcp");
-    let complete = async |words: &str| {
+    let complete_in = async |folder: std::path::PathBuf, words: &str| {
         let script = format!(
             "source <({program} completions bash); COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); \
              COMP_TYPE=9; _clap_complete_vmcp; printf '%s\n' \"${{COMPREPLY[@]}}\"",
             program = program.display()
         );
-        let folder = program.parent().expect("a folder").display();
-        let path = format!("{folder}:{}", std::env::var("PATH").expect("a path"));
+        let programs = program.parent().expect("a folder").display();
+        let path = format!("{programs}:{}", std::env::var("PATH").expect("a path"));
         let mut bash = Command::new("bash");
-        bash.args(["-c", &script])
-            .current_dir(laptop.path("."))
-            .env("HOME", laptop.path("."))
-            .env("PATH", path);
+        bash.args(["-c", &script]).current_dir(folder).env("HOME", laptop.path(".")).env("PATH", path);
+        bash.env_remove("XDG_CONFIG_HOME").env_remove("VMCP_CONFIG");
         let output = bash.env_remove("XDG_CACHE_HOME").output().await.expect("bash");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
+    let complete = async |words: &str| complete_in(laptop.path("."), words).await;
     eventually("the saved listing", async || {
         laptop.run(&["tools"]).await;
         complete("vmcp call echo_a").await.contains("echo_add").then_some(())
@@ -342,10 +341,26 @@ async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_c
     let backends = complete("vmcp doctor ''").await;
     assert!(backends.contains("echo") && backends.contains("hang"), "{backends}");
     assert!(complete("vmcp connect cursor --profile w").await.contains("work"));
+    assert!(complete("vmcp metrics --backend e").await.contains("echo"));
+    assert_eq!(laptop.run_with_input(&["secret", "set", "NOTES_TOKEN", "--file"], "x").await.code, Some(0));
+    assert!(complete("vmcp secret rm N").await.contains("NOTES_TOKEN"));
 
     let found = laptop.run(&["find", "add two numbers"]).await;
     assert!(found.stdout.contains("echo_add"), "{}", found.stderr);
     assert!(found.stderr.contains("not listed yet: hang;"), "{}", found.stderr);
+
+    // In another folder, names are those of the running server.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let nothing = complete_in(elsewhere.path().to_owned(), "vmcp doctor e").await;
+    assert!(!nothing.contains("echo"), "{nothing}");
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let serve = ["serve", "--detach", "--listen", &ports[0], "--admin-listen", &ports[1]];
+    let started = laptop.run(&serve).await;
+    assert_eq!(started.code, Some(0), "{}", started.stderr);
+    let backends = complete_in(elsewhere.path().to_owned(), "vmcp doctor e").await;
+    let tools = complete_in(elsewhere.path().to_owned(), "vmcp call echo_a").await;
+    laptop.run(&["stop"]).await;
+    assert!(backends.contains("echo") && tools.contains("echo_add"), "{backends} {tools}");
 }
 
 /// Last error of a backend, once it has one.

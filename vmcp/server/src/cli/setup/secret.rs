@@ -5,8 +5,10 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use console::Term;
 
+use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
 use crate::config_file::keyring;
@@ -46,6 +48,7 @@ enum Action {
     /// Remove a secret
     Rm {
         /// Name of the secret
+        #[arg(add = ArgValueCandidates::new(candidates::secrets))]
         name: String,
     },
 }
