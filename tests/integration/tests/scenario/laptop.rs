@@ -344,6 +344,8 @@ async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_c
     assert!(complete("vmcp metrics --backend e").await.contains("echo"));
     assert_eq!(laptop.run_with_input(&["secret", "set", "NOTES_TOKEN", "--file"], "x").await.code, Some(0));
     assert!(complete("vmcp secret rm N").await.contains("NOTES_TOKEN"));
+    let listed = laptop.run(&["secret", "list", "-o", "json"]).await.stdout;
+    assert_eq!(serde_json::from_str::<Value>(&listed).expect("JSON"), json!(["NOTES_TOKEN"]));
 
     let found = laptop.run(&["find", "add two numbers"]).await;
     assert!(found.stdout.contains("echo_add"), "{}", found.stderr);
@@ -359,8 +361,29 @@ async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_c
     assert_eq!(started.code, Some(0), "{}", started.stderr);
     let backends = complete_in(elsewhere.path().to_owned(), "vmcp doctor e").await;
     let tools = complete_in(elsewhere.path().to_owned(), "vmcp call echo_a").await;
+    // So are files, of commands that read one.
+    let mut refused = Vec::new();
+    for words in [
+        &["validate"][..],
+        &["doctor", "echo"],
+        &["backends", "--local", "--wait", "1s"],
+        &["find", "add two numbers"],
+        &["connect", "cursor", "--profile", "work"],
+        &["connect", "cursor", "--undo"],
+        &["update", "--check", "echo"],
+    ] {
+        let ran = laptop.command(words).current_dir(elsewhere.path()).output().await.expect("vmcp");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if said.contains("no configuration file") || said.contains("no backend is called") {
+            refused.push(format!("{words:?}: {said}"));
+        }
+    }
+    let checked = laptop.command(&["doctor", "-o", "json"]).current_dir(elsewhere.path()).output().await;
+    let checked = String::from_utf8_lossy(&checked.expect("vmcp").stdout).into_owned();
     laptop.run(&["stop"]).await;
     assert!(backends.contains("echo") && tools.contains("echo_add"), "{backends} {tools}");
+    assert!(refused.is_empty(), "{refused:#?}");
+    assert!(checked.contains("vmcp.yaml is valid"), "{checked}");
 }
 
 /// Last error of a backend, once it has one.

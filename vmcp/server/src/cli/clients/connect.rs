@@ -89,13 +89,13 @@ fn connect(
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
     let Arguments { client, http, own_server, profile, keep, undo: _, file } = arguments;
-    let config = global.config_path()?;
+    let config = global.config_or_running()?;
     let path = client_path(client, file.as_deref())?;
     if let Some(name) = profile {
-        profile_of(&global.load()?.config, name)?;
+        profile_of(&global.load_file(&config)?.config, name)?;
     }
     let endpoint = if *http {
-        let config = global.load()?.config;
+        let config = global.load_file(&config)?.config;
         let below = profile.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
         let url = mcp_url(config.server.listen, config.server.tls.is_some()) + &below;
         Endpoint::Url { url, needs_key: needs_key(&config) }

@@ -65,7 +65,9 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         let mut status = connection.status().await?;
         keep_call_errors(&mut status.backends, &before.backends);
         let mut findings = Vec::new();
-        let file = global.load_if_any().unwrap_or_else(|failure| {
+        let file =
+            if server_options.names_server() { global.load_if_any() } else { global.load_or_running() };
+        let file = file.unwrap_or_else(|failure| {
             findings.push(Finding::broken("configuration", failure.message(), "mend the file"));
             None
         });
