@@ -150,9 +150,7 @@ fn connect(
 /// Returns how the client gets the key that `incomingAuth` wants.
 fn note_on_key(shape: &ClientShape) -> String {
     if shape.refers_to_key() {
-        return format!(
-            "the entry refers to {KEY_VARIABLE}: start the client with one of `incomingAuth.apiKeys` in that variable"
-        );
+        return format!("the entry refers to {KEY_VARIABLE}: {}", shape.place_of_key());
     }
     "`incomingAuth` wants a key, and this client cannot refer to one: add the header \
      `Authorization: Bearer …` to the entry, and keep the file private"

@@ -177,6 +177,9 @@ const LAST_WORDS: [(&[&str], &str); 14] = [
 /// Signs of a program that ended by itself.
 const ENDED: [&str; 2] = ["exited with", "closed its standard output"];
 
+/// Remedy for a container that [`lacks_input`].
+const NEEDS_INPUT: &str = "`run` closes the standard input of its program, through which vmcp speaks: add `-i` behind it in `command`";
+
 /// Words of a program that serves HTTP, and is therefore silent on its standard output.
 const SIGNS_OF_HTTP: [&str; 4] = ["http://localhost", "http://127.0.0.1", "http://0.0.0.0", "on port"];
 const SERVES_HTTP: &str =
@@ -187,7 +190,10 @@ const UNKNOWN: &str =
 
 /// Returns the remedy for an error of a backend, and a command to try it by hand.
 pub(in crate::cli) fn remedy_for(backend: &str, error: &str, transport: Option<&Transport>) -> String {
-    let remedy = for_error(backend, error).unwrap_or_else(|| UNKNOWN.to_owned());
+    let ended = ENDED.iter().any(|sign| error.contains(sign)) || error.contains("connection timeout");
+    let no_input = || (ended && transport.is_some_and(lacks_input)).then(|| NEEDS_INPUT.to_owned());
+    let remedy = of_last_words(backend, error).or_else(no_input).or_else(|| for_error(backend, error));
+    let remedy = remedy.unwrap_or_else(|| UNKNOWN.to_owned());
     match transport.filter(|_| !lacks_value(error)) {
         Some(transport) => format!("{remedy}; by hand: {}", by_hand(transport)),
         None => remedy,
@@ -207,10 +213,8 @@ pub(in crate::cli) fn for_error(backend: &str, error: &str) -> Option<String> {
         ));
     }
     let is_silent = error.contains("connection timeout");
-    let of_words =
-        LAST_WORDS.iter().find(|(signs, _)| fits(&ENDED) && fits(signs)).map(|(_, remedy)| *remedy);
-    if let Some(remedy) = of_words {
-        return Some(remedy.replace("{backend}", backend));
+    if let Some(remedy) = of_last_words(backend, error) {
+        return Some(remedy);
     }
     let known = REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy);
     let remedy = match known {
@@ -220,6 +224,27 @@ pub(in crate::cli) fn for_error(backend: &str, error: &str) -> Option<String> {
     };
     let secret = secret_name(error).unwrap_or("NAME");
     Some(remedy.replace("{backend}", backend).replace("{secret}", secret))
+}
+
+/// Returns the remedy for the last words of a program that ended.
+fn of_last_words(backend: &str, error: &str) -> Option<String> {
+    let fits = |signs: &[&str]| signs.iter().any(|sign| error.contains(sign));
+    let (_, remedy) = LAST_WORDS.into_iter().find(|(signs, _)| fits(&ENDED) && fits(signs))?;
+    Some(remedy.replace("{backend}", backend))
+}
+
+/// True for a container that runs with its standard input closed.
+fn lacks_input(transport: &Transport) -> bool {
+    let Transport::Stdio { command, args, .. } = transport else { return false };
+    let engine = command.rsplit('/').next().unwrap_or_default();
+    let opens_input = |arg: &String| {
+        let flags = arg.strip_prefix('-').unwrap_or_default();
+        let is_short = flags.chars().all(|flag| matches!(flag, 'i' | 't' | 'd' | 'P'));
+        arg.starts_with("--interactive") || (is_short && flags.contains('i'))
+    };
+    matches!(engine, "docker" | "podman" | "nerdctl")
+        && args.first().is_some_and(|arg| arg == "run")
+        && !args.iter().any(opens_input)
 }
 
 /// True for a backend whose configuration lacks a value: it cannot be tried yet.
@@ -359,6 +384,31 @@ mod tests {
         }
         let answered = "tools/call failed: HTTP status 500: ENOSPC: no space left on device";
         assert!(!remedy_for("x", answered, None).contains("disk"), "not a program's last words");
+    }
+
+    #[test]
+    fn a_container_without_its_input_is_told_from_one_that_fails() {
+        let run = |words: &[&str]| Transport::Stdio {
+            command: "docker".into(),
+            args: words.iter().map(|word| (*word).to_owned()).collect(),
+            env: BTreeMap::default(),
+            cwd: None,
+            inherit_env: Vec::new(),
+            idle_timeout: None,
+        };
+        let ended = "the connection has ended: exited with exit status: 0";
+        for (words, error, expected) in [
+            (&["run", "--rm", "mcp/time"][..], ended, true),
+            (&["run", "--rm", "mcp/time"], "connection timeout after 30s", true),
+            (&["run", "-i", "--rm", "mcp/time"], ended, false),
+            (&["run", "-it", "mcp/time"], ended, false),
+            (&["run", "--interactive", "mcp/time"], ended, false),
+            (&["compose", "up"], ended, false),
+            (&["run", "mcp/time"], "exited with exit status: 125: pull access denied for mcp/time", false),
+        ] {
+            let remedy = remedy_for("x", error, Some(&run(words)));
+            assert_eq!(remedy.contains("add `-i`"), expected, "{words:?}: {remedy}");
+        }
     }
 
     #[test]
