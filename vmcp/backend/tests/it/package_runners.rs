@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tempfile::TempDir;
 use vmcp_backend::{Backend, BackendSettings, PinnedPrograms};
-use vmcp_config::Transport;
+use vmcp_config::{Secret, Transport};
 
 use crate::processes::{SHELL, legacy};
 use crate::support::{call, eventually, settings, spec};
@@ -59,7 +59,7 @@ impl Home {
     async fn start(&self, settings: BackendSettings) -> Backend {
         let log = self.log();
         let _none = fs::remove_file(&log);
-        let variable = |name: &str, path: &Path| (name.to_owned(), path.to_str().unwrap().into());
+        let variable = |name: &str, path: &Path| (name.to_owned(), Secret::from(path.to_str().unwrap()));
         let transport = Transport::Stdio {
             command: self.path("npx").to_str().unwrap().to_owned(),
             args: ["-y", "notes-mcp", "--port", "1"].map(str::to_owned).into(),
