@@ -254,6 +254,24 @@ async fn a_clients_servers_are_imported_without_their_passwords() {
 }
 
 #[tokio::test]
+async fn blocks_of_continue_are_imported_with_its_own_file() {
+    let laptop = Laptop::new(&json!({}));
+    std::fs::remove_file(laptop.path("vmcp.yaml")).expect("removing");
+    std::fs::create_dir_all(laptop.path(".continue/mcpServers")).expect("a folder");
+    let block = |name: &str| format!("name: {name}\nmcpServers:\n  - name: {name}\n    command: {name}\n");
+    laptop.write(".continue/config.yaml", &block("own"));
+    laptop.write(".continue/mcpServers/notes.yaml", &block("notes"));
+    let of_another = json!({"mcpServers": {"mail": {"command": "mail"}}});
+    laptop.write(".continue/mcpServers/mail.json", &of_another.to_string());
+    laptop.write(".continue/mcpServers/notes.md", "no server");
+    let imported = laptop.run(&["init", "--from", "continue"]).await;
+    assert_eq!(imported.code, Some(0), "{}", imported.stderr);
+    let yaml = std::fs::read_to_string(laptop.path("vmcp.yaml")).expect("the file");
+    let names: Vec<_> = yaml.lines().filter_map(|line| line.trim_start().strip_prefix("- name: ")).collect();
+    assert_eq!(names, ["own", "mail", "notes"], "{yaml}");
+}
+
+#[tokio::test]
 async fn backends_are_added_switched_and_removed_while_a_server_runs_and_comments_stay() {
     let echo = Fixture::http("echo", "echo").start().await;
     let laptop = Laptop::new(&json!({}));
