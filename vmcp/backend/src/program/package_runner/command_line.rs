@@ -34,7 +34,7 @@ enum OptionKind {
 
 impl PackageCommand {
     /// Parses a command line. Returns `None` for another program, and for options after which a start is not
-    /// like the one before it: unknown ones, and those that ask for a fresh installation each time.
+    /// like the one before it: unknown options, and options that ask for a fresh installation.
     pub(super) fn parse(command: &str, args: &[String]) -> Option<Self> {
         let file = Path::new(command).file_name()?.to_str()?;
         match (file, args) {
