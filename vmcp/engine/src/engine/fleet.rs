@@ -257,7 +257,7 @@ impl Fleet {
             own_mark: config.optimizer.enabled.then(|| own_mark::mark(config).into()),
             served: self.served.clone(),
             orphan_guard: self.orphan_guard.clone(),
-            pinned_programs: (proxy.pin_packages && !self.bridge).then(folders::pinned_programs),
+            pinned_programs: folders::pinned_programs().filter(|_| proxy.pin_packages && !self.bridge),
             http: self.http.clone(),
             byte_budget: self.byte_budget.clone(),
             starts: Arc::clone(&self.starts),

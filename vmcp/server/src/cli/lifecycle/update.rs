@@ -67,7 +67,9 @@ pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Resu
     let runs: Vec<_> = wanted
         .filter_map(|backend| Some((backend.name.to_string(), PackageRun::of(&backend.transport)?)))
         .collect();
-    let pins = folders::pinned_programs();
+    let pins = folders::pinned_programs().ok_or_else(|| {
+        CommandFailure::new("there is no home directory to pin programs in").remedy("set HOME")
+    })?;
     let updates = block_on(async {
         let mut updates = Vec::new();
         for (backend, run) in &runs {

@@ -110,8 +110,9 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
                 .remedy("`vmcp backends` lists them"));
         }
         findings.extend(backends);
-        if let Some(config) = config.filter(|config| config.proxy.pin_packages) {
-            let pins = folders::pinned_programs();
+        if let Some(config) = config.filter(|config| config.proxy.pin_packages)
+            && let Some(pins) = folders::pinned_programs()
+        {
             let of_wanted = |backend: &&vmcp_config::Backend| {
                 status.backends.iter().filter(wanted).any(|known| known.name == *backend.name)
             };
