@@ -9,7 +9,7 @@
 //! | `request` | requests, answers, questions, errors: the vocabulary of all others |
 //! | `http_client` | the pool of HTTP connections |
 //! | `server_log` | log messages and standard error of servers, within bounds |
-//! | `program` | facts about child processes: last words, activity, the guard that ends them |
+//! | `program` | child processes: environment, last words, activity, guard; programs of package runners |
 //! | `policy` | settings, circuit breaker, exponential backoff, byte budget; no I/O |
 //! | `inbound` | routing of messages that a backend sends besides answers |
 //! | `transport` | streamable HTTP, HTTP+SSE, websocket, stdio; requests written for the backend's era |
@@ -40,6 +40,7 @@ pub use policy::session_listing_count::SessionListingCount;
 pub use policy::settings::{BackendSettings, SERVED_VARIABLE};
 pub use policy::{backoff, breaker};
 pub use program::orphan_guard::{OrphanGuard, WatchedGroup};
+pub use program::package_runner::{PackageRun, PinnedProgram, PinnedPrograms};
 pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, ClientInstance, ConnectionObserver,
     CredentialError, CredentialSource, DEFAULT_DEADLINE, Denier, Detail, Downstream, EndedSession, Event,

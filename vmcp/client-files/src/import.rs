@@ -234,6 +234,8 @@ fn servers_of<'a>(
         let reading = Reading {
             is_gemini: source.client == Some("gemini") || dialects::is_gemini(source.name, file),
             is_opencode: source.client == Some("opencode") || dialects::is_opencode(source.name),
+            counts_seconds: matches!(source.client, Some("cline" | "roo" | "goose"))
+                || dialects::counts_seconds(source.name),
             home,
             folder: source.folder,
         };

@@ -5,7 +5,8 @@ mod user_folders;
 pub use self::user_folders::UserFolders;
 
 /// Files of each client: `~` is the home folder, unless a variable moves the place ([`UserFolders`]); `$NAME`
-/// is the file that a variable names; other relative paths are of the project.
+/// is the file that a variable names; other relative paths are of the project. A place that ends with `/` is a
+/// folder of files ([`is_folder`]).
 pub const CLIENTS: [(&str, &[&str]); 19] = [
     ("amp", &[".amp/settings.json", "~/.config/amp/settings.json"]),
     ("claude", &[".mcp.json", "~/.claude.json"]),
@@ -26,7 +27,7 @@ pub const CLIENTS: [(&str, &[&str]); 19] = [
         ],
     ),
     ("codex", &[".codex/config.toml", "~/.codex/config.toml"]),
-    ("continue", &["~/.continue/config.yaml"]),
+    ("continue", &["~/.continue/config.yaml", ".continue/mcpServers/", "~/.continue/mcpServers/"]),
     ("copilot-cli", &["~/.copilot/mcp-config.json"]),
     ("cursor", &[".cursor/mcp.json", "~/.cursor/mcp.json"]),
     ("gemini", &[".gemini/settings.json", "~/.gemini/settings.json"]),
@@ -90,6 +91,12 @@ pub const SWITCHES: [(&str, &[&str]); 1] =
 /// Returns the names of the known clients.
 pub fn names() -> impl Iterator<Item = &'static str> {
     CLIENTS.iter().map(|(name, _)| *name)
+}
+
+/// Returns true for a place that is a folder, whose files in JSON and YAML have servers: the blocks of
+/// Continue.
+pub fn is_folder(place: &str) -> bool {
+    place.ends_with('/')
 }
 
 /// Returns true for a place of the project, below its folder.

@@ -382,6 +382,32 @@ fn switches_and_starts_of_other_clients_are_taken_over() {
 }
 
 #[test]
+fn a_server_of_continue_keeps_its_headers_and_its_key() {
+    let file = "mcpServers:\n  - name: notes\n    type: streamable-http\n    \
+                url: https://notes.example/mcp\n    \
+                requestOptions:\n      verifySsl: false\n      headers:\n        X-Team: blue\n        \
+                X-Token: ${{ secrets.NOTES_TOKEN }}\n  - name: mail\n    type: sse\n    \
+                url: https://mail.example/sse\n    apiKey: ${{ secrets.MAIL_KEY }}\n";
+    let imported = beside(file, "/me/.continue/config.yaml", &Surroundings::default());
+    assert!(imported.variables.is_empty(), "{:?}", imported.variables.keys());
+    assert_eq!(imported.notes, ["notes: not taken over: requestOptions.verifySsl"]);
+    let config = loaded(&imported, &[("NOTES_TOKEN", "one"), ("MAIL_KEY", "two")]);
+    let headers = |at: usize| config.backends[at].transport.headers().unwrap();
+    assert_eq!((headers(0)["x-team"].expose(), headers(0)["x-token"].expose()), ("blue", "one"));
+    assert_eq!(headers(1)["authorization"].expose(), "Bearer two");
+}
+
+#[test]
+fn a_long_time_limit_in_seconds_is_no_short_one_in_milliseconds() {
+    let roo = json!({ "mcpServers": { "a": { "command": "a", "timeout": 3_600 } } }).to_string();
+    let imported = beside(&roo, "/project/.roo/mcp.json", &Surroundings::default());
+    assert_eq!(imported.notes, ["a: timeout not taken over: it is longer than proxy.maxToolTimeout, 10m"]);
+    let claude = beside(&roo, "/project/.mcp.json", &Surroundings::default());
+    let timeout = loaded(&claude, &[]).backends[0].timeout;
+    assert_eq!(timeout, Some(std::time::Duration::from_secs(4)), "3.6 s, rounded up");
+}
+
+#[test]
 fn other_files_are_refused() {
     assert!(matches!(import("{", "f"), Err(ImportError::Unreadable(_))));
     assert!(matches!(import("{\"a\": 1}", "f"), Err(ImportError::NoServers)));

@@ -33,6 +33,7 @@ fn every_documented_variable_moves_its_clients_files() {
         ("codex", "~/.codex/config.toml", "CODEX_HOME", "/x/config.toml"),
         ("codex", "~/.codex/hooks.json", "CODEX_HOME", "/x/hooks.json"),
         ("continue", "~/.continue/config.yaml", "CONTINUE_GLOBAL_DIR", "/x/config.yaml"),
+        ("continue", "~/.continue/mcpServers/", "CONTINUE_GLOBAL_DIR", "/x/mcpServers"),
         ("copilot-cli", "~/.copilot/mcp-config.json", "COPILOT_HOME", "/x/mcp-config.json"),
         ("gemini", "~/.gemini/settings.json", "GEMINI_CLI_HOME", "/x/.gemini/settings.json"),
         ("goose", "~/.config/goose/config.yaml", "GOOSE_PATH_ROOT", "/x/config/config.yaml"),

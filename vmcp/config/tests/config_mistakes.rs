@@ -398,7 +398,7 @@ mistakes! {
             "f:2: backends[0].name: `A` is not a backend name; call it `a`\n\
              f:3: backends[0].command: a program and its arguments in one string are not split; write it as a list: `[x, y]`\n\
              f:5: proxy.toolTimeout: `x` is not a duration; write a number with a unit, such as `500ms`, `30s` or `1m30s`\n\
-             f:6: proxy.zebra: unknown key; known keys here are `enabled`, `lazyConnect`, `firstListWait`, `preconnectServers`, `connectionTimeout`, `maxConnectionRetries`, `toolTimeout`, `maxToolTimeout`, `refreshInterval`, `idleTimeout`\n\
+             f:6: proxy.zebra: unknown key; known keys here are `enabled`, `lazyConnect`, `firstListWait`, `preconnectServers`, `connectionTimeout`, `maxConnectionRetries`, `toolTimeout`, `maxToolTimeout`, `refreshInterval`, `idleTimeout`, `pinPackages`\n\
              f:8: optimizer.search.maxTools: `0` is out of range; choose a number from 1 to 50; the default is 8",
     }
 }

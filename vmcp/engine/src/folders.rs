@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
+use vmcp_backend::PinnedPrograms;
 use vmcp_config::status::digest;
 use vmcp_config::{Config, EmbeddingProvider};
 use vmcp_embed::local::LocalModel;
@@ -33,8 +34,20 @@ pub fn config_dir() -> Option<PathBuf> {
 /// Returns the folder for data that can be made or fetched again: `$XDG_CACHE_HOME/vmcp`, or `~/.cache/vmcp`;
 /// without a home directory, one in the folder for temporary files.
 pub fn cache_dir() -> PathBuf {
+    own_cache().unwrap_or_else(env::temp_dir).join("vmcp")
+}
+
+/// Returns the programs that are started in place of package runners. All configurations of a person share
+/// them. `None` without a home directory: other users may write to the folder for temporary files, and would
+/// choose what is started.
+pub fn pinned_programs() -> Option<PinnedPrograms> {
+    Some(PinnedPrograms::new(own_cache()?.join("vmcp/programs")))
+}
+
+/// Returns the user's own folder for caches.
+fn own_cache() -> Option<PathBuf> {
     let cache = env::var_os("XDG_CACHE_HOME").and_then(absolute);
-    cache.or_else(|| Some(home_dir()?.join(".cache"))).unwrap_or_else(env::temp_dir).join("vmcp")
+    cache.or_else(|| Some(home_dir()?.join(".cache")))
 }
 
 /// Returns the path that a variable holds; a relative one counts as not set.

@@ -5,7 +5,7 @@
 //! | `run` | serve, mcp-server, bridge, try, service |
 //! | `setup` | init, add, registry, remove…, validate, secret, model, schema; the same in a cluster |
 //! | `ask` | tools, find, call, backends, explain-tool, authz, eval: a server, or an engine in this process |
-//! | `lifecycle` | start, stop, restart, status |
+//! | `lifecycle` | start, stop, restart, status, update |
 //! | `operate` | top, logs, log-level, calls, trace, runs, metrics, doctor, console, support-bundle… |
 //! | `clients` | connect, hooks, login, logout |
 //!
@@ -99,6 +99,7 @@ enum Command {
     Status(lifecycle::status::Arguments),
     Stop(lifecycle::stop::Arguments),
     Restart(lifecycle::restart::Arguments),
+    Update(lifecycle::update::Arguments),
     Top(operate::top::Arguments),
     Console(operate::console::Arguments),
     /// Show the latest log lines of the running server
@@ -164,6 +165,7 @@ pub fn main() -> ExitCode {
         Command::Status(arguments) => lifecycle::status::run(arguments, &global),
         Command::Stop(arguments) => lifecycle::stop::run(arguments, &global),
         Command::Restart(arguments) => lifecycle::restart::run(arguments, &global),
+        Command::Update(arguments) => lifecycle::update::run(&arguments, &global),
         Command::Console(arguments) => operate::console::run(&arguments, &global),
         Command::Logs(arguments) => operate::follow::logs(arguments, &global),
         Command::LogLevel(arguments) => operate::log_level::run(&arguments, &global),
@@ -195,10 +197,104 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use clap::{Command, CommandFactory as _};
+
+    use super::Cli;
 
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
+    }
+
+    /// Adds the sources and pages below a folder; tests name commands that do not exist, too.
+    fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
+        for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if path.is_dir() && !path.ends_with("tests") && !path.ends_with("target") {
+                texts(&path, found);
+            } else if path.extension().is_some_and(|it| it == "rs" || it == "md") {
+                found.push(path);
+            }
+        }
+    }
+
+    /// Returns the commands of vmcp that a line names, in backticks or behind a prompt.
+    fn named(line: &str) -> Vec<&str> {
+        let in_backticks = line.split('`').skip(1).filter_map(|text| text.strip_prefix("vmcp "));
+        in_backticks.chain(line.trim_start().strip_prefix("$ vmcp ")).collect()
+    }
+
+    /// Returns the first word that the command line does not know.
+    fn unknown<'a>(root: &Command, text: &'a str) -> Option<&'a str> {
+        // A shell's signs, and names that a message fills in.
+        let is_end = |word: &&str| {
+            *word == "--" || word.contains('{') || word.starts_with(['#', '|', '>', '&', ';', '\\'])
+        };
+        let mut commands = vec![root];
+        let (mut takes_subcommand, mut is_behind_option) = (true, false);
+        for word in text.split_whitespace().take_while(|word| !is_end(word)) {
+            let bare = word.trim_end_matches(['.', ',', ';', ':', ')', '…', '"', '\'']);
+            if let Some(option) = bare.strip_prefix('-').filter(|it| it.contains(char::is_alphabetic)) {
+                let name = option.split('=').next().unwrap_or(option);
+                let is_known = |argument: &clap::Arg| match name.strip_prefix('-') {
+                    Some(long) => {
+                        let aliases = argument.get_all_aliases().unwrap_or_default();
+                        argument.get_long() == Some(long) || aliases.contains(&long)
+                    }
+                    None => argument.get_short() == name.chars().next(),
+                };
+                if !commands.iter().flat_map(|command| command.get_arguments()).any(is_known) {
+                    return Some(word);
+                }
+                is_behind_option = true;
+                continue;
+            }
+            let found = commands.last().and_then(|command| command.find_subcommand(bare));
+            let is_plain = bare.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
+            match found.filter(|_| takes_subcommand) {
+                Some(command) => commands.push(command),
+                None if commands.len() == 1 && is_plain && !is_behind_option => return Some(word),
+                None => takes_subcommand = commands.len() == 1,
+            }
+            is_behind_option = false;
+        }
+        None
+    }
+
+    #[test]
+    fn messages_and_pages_name_commands_that_exist() {
+        let mut root = Cli::command();
+        root.build();
+        for (text, expected) in [
+            ("doctor github --local", None),
+            ("--config a.yaml serve --listen 1:2", None),
+            ("try -- npx -y x", None),
+            ("tools diff -b github", None),
+            ("docter", Some("docter")),
+            ("doctor --locale", Some("--locale")),
+            ("tools diff --unknown", Some("--unknown")),
+        ] {
+            assert_eq!(unknown(&root, text), expected, "{text}");
+        }
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut files = vec![repository.join("README.md")];
+        for folder in ["vmcp", "operator", "crds", "docs", "changes"] {
+            texts(&repository.join(folder), &mut files);
+        }
+        let (mut count, mut wrong) = (0, Vec::new());
+        for path in files {
+            for line in fs::read_to_string(&path).unwrap().lines() {
+                for text in named(line) {
+                    count += 1;
+                    let word =
+                        unknown(&root, text).map(|word| format!("{}: `vmcp {text}`: {word}", path.display()));
+                    wrong.extend(word);
+                }
+            }
+        }
+        assert!(count > 500, "{count} commands were found");
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 }

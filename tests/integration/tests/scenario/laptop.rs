@@ -254,6 +254,24 @@ async fn a_clients_servers_are_imported_without_their_passwords() {
 }
 
 #[tokio::test]
+async fn blocks_of_continue_are_imported_with_its_own_file() {
+    let laptop = Laptop::new(&json!({}));
+    std::fs::remove_file(laptop.path("vmcp.yaml")).expect("removing");
+    std::fs::create_dir_all(laptop.path(".continue/mcpServers")).expect("a folder");
+    let block = |name: &str| format!("name: {name}\nmcpServers:\n  - name: {name}\n    command: {name}\n");
+    laptop.write(".continue/config.yaml", &block("own"));
+    laptop.write(".continue/mcpServers/notes.yaml", &block("notes"));
+    let of_another = json!({"mcpServers": {"mail": {"command": "mail"}}});
+    laptop.write(".continue/mcpServers/mail.json", &of_another.to_string());
+    laptop.write(".continue/mcpServers/notes.md", "no server");
+    let imported = laptop.run(&["init", "--from", "continue"]).await;
+    assert_eq!(imported.code, Some(0), "{}", imported.stderr);
+    let yaml = std::fs::read_to_string(laptop.path("vmcp.yaml")).expect("the file");
+    let names: Vec<_> = yaml.lines().filter_map(|line| line.trim_start().strip_prefix("- name: ")).collect();
+    assert_eq!(names, ["own", "mail", "notes"], "{yaml}");
+}
+
+#[tokio::test]
 async fn backends_are_added_switched_and_removed_while_a_server_runs_and_comments_stay() {
     let echo = Fixture::http("echo", "echo").start().await;
     let laptop = Laptop::new(&json!({}));
@@ -307,22 +325,21 @@ async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_c
     let echo = Fixture::stdio("echo", "echo").start().await;
     let laptop = Laptop::new(&settings(std::slice::from_ref(&echo.backend)));
     let program = vmcp_integration::binary("vmcp");
-    let complete = async |words: &str| {
+    let complete_in = async |folder: std::path::PathBuf, words: &str| {
         let script = format!(
             "source <({program} completions bash); COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); \
              COMP_TYPE=9; _clap_complete_vmcp; printf '%s\n' \"${{COMPREPLY[@]}}\"",
             program = program.display()
         );
-        let folder = program.parent().expect("a folder").display();
-        let path = format!("{folder}:{}", std::env::var("PATH").expect("a path"));
+        let programs = program.parent().expect("a folder").display();
+        let path = format!("{programs}:{}", std::env::var("PATH").expect("a path"));
         let mut bash = Command::new("bash");
-        bash.args(["-c", &script])
-            .current_dir(laptop.path("."))
-            .env("HOME", laptop.path("."))
-            .env("PATH", path);
+        bash.args(["-c", &script]).current_dir(folder).env("HOME", laptop.path(".")).env("PATH", path);
+        bash.env_remove("XDG_CONFIG_HOME").env_remove("VMCP_CONFIG");
         let output = bash.env_remove("XDG_CACHE_HOME").output().await.expect("bash");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
+    let complete = async |words: &str| complete_in(laptop.path("."), words).await;
     eventually("the saved listing", async || {
         laptop.run(&["tools"]).await;
         complete("vmcp call echo_a").await.contains("echo_add").then_some(())
@@ -342,10 +359,49 @@ async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_c
     let backends = complete("vmcp doctor ''").await;
     assert!(backends.contains("echo") && backends.contains("hang"), "{backends}");
     assert!(complete("vmcp connect cursor --profile w").await.contains("work"));
+    assert!(complete("vmcp metrics --backend e").await.contains("echo"));
+    assert_eq!(laptop.run_with_input(&["secret", "set", "NOTES_TOKEN", "--file"], "x").await.code, Some(0));
+    assert!(complete("vmcp secret rm N").await.contains("NOTES_TOKEN"));
+    let listed = laptop.run(&["secret", "list", "-o", "json"]).await.stdout;
+    assert_eq!(serde_json::from_str::<Value>(&listed).expect("JSON"), json!(["NOTES_TOKEN"]));
 
     let found = laptop.run(&["find", "add two numbers"]).await;
     assert!(found.stdout.contains("echo_add"), "{}", found.stderr);
     assert!(found.stderr.contains("not listed yet: hang;"), "{}", found.stderr);
+
+    // In another folder, names are those of the running server.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let nothing = complete_in(elsewhere.path().to_owned(), "vmcp doctor e").await;
+    assert!(!nothing.contains("echo"), "{nothing}");
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let serve = ["serve", "--detach", "--listen", &ports[0], "--admin-listen", &ports[1]];
+    let started = laptop.run(&serve).await;
+    assert_eq!(started.code, Some(0), "{}", started.stderr);
+    let backends = complete_in(elsewhere.path().to_owned(), "vmcp doctor e").await;
+    let tools = complete_in(elsewhere.path().to_owned(), "vmcp call echo_a").await;
+    // So are files, of commands that read one.
+    let mut refused = Vec::new();
+    for words in [
+        &["validate"][..],
+        &["doctor", "echo"],
+        &["backends", "--local", "--wait", "1s"],
+        &["find", "add two numbers"],
+        &["connect", "cursor", "--profile", "work"],
+        &["connect", "cursor", "--undo"],
+        &["update", "--check", "echo"],
+    ] {
+        let ran = laptop.command(words).current_dir(elsewhere.path()).output().await.expect("vmcp");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if said.contains("no configuration file") || said.contains("no backend is called") {
+            refused.push(format!("{words:?}: {said}"));
+        }
+    }
+    let checked = laptop.command(&["doctor", "-o", "json"]).current_dir(elsewhere.path()).output().await;
+    let checked = String::from_utf8_lossy(&checked.expect("vmcp").stdout).into_owned();
+    laptop.run(&["stop"]).await;
+    assert!(backends.contains("echo") && tools.contains("echo_add"), "{backends} {tools}");
+    assert!(refused.is_empty(), "{refused:#?}");
+    assert!(checked.contains("vmcp.yaml is valid"), "{checked}");
 }
 
 /// Last error of a backend, once it has one.

@@ -205,6 +205,27 @@ impl Newcomer {
         }
     }
 
+    /// Waits until `vmcp doctor` says of these backends that their program is pinned.
+    async fn pins(&mut self, wanted: &[&str]) {
+        let begin = Instant::now();
+        loop {
+            let (_, report) = self.types("vmcp doctor -o json 2>/dev/null", &[]).await;
+            let report: Value = serde_json::from_str(&report).unwrap_or_default();
+            let is_pinned = |name: &str| {
+                report.as_array().into_iter().flatten().any(|finding| {
+                    let says = finding["says"].as_str().unwrap_or_default();
+                    finding["subject"] == name && says.starts_with("pinned to ")
+                })
+            };
+            let missing: Vec<_> = wanted.iter().filter(|name| !is_pinned(name)).collect();
+            if missing.is_empty() {
+                return;
+            }
+            assert!(begin.elapsed() < FIRST_START, "not pinned: {missing:?}\n{report:#}");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
     /// Repeats a search until every tool has its vector: a reader types more slowly than this test.
     async fn finds(&mut self, command: &str) -> String {
         let begin = Instant::now();
@@ -366,7 +387,42 @@ async fn ten_servers_are_brought_from_claude_with_and_without_their_tokens() {
     newcomer.waits_for(&["notion", "brave"]).await;
     let tools = newcomer.follows("vmcp tools -b notion").await;
     assert!(tools.contains("notion_API-post-search"), "{tools}");
+
+    // The programs of npx and uvx are pinned, and start without their runners.
+    let all: Vec<_> = sound.into_iter().chain(["notion", "brave"]).collect();
+    newcomer.pins(&all).await;
+    newcomer.follows("vmcp restart").await;
+    newcomer.waits_for(&all).await;
+    #[cfg(target_os = "linux")]
+    {
+        let server = newcomer.follows("vmcp status -o json 2>/dev/null").await;
+        let server: Value = serde_json::from_str(&server).expect("JSON");
+        let pid = u32::try_from(server["pid"].as_u64().expect("a process")).expect("an id");
+        let running = package_runners(pid);
+        assert!(running.is_empty(), "{running:?}");
+    }
+    let called = newcomer.follows("vmcp call calculator_calculate expression='6*7'").await;
+    assert!(called.contains("42"), "{called}");
+    let (_, newest) = newcomer.types("vmcp update --check calculator -o json 2>/dev/null", &[]).await;
+    let newest: Value = serde_json::from_str(&newest).expect("JSON");
+    assert_eq!((&newest[0]["before"], &newest[0]["newest"]), (&json!("0.2.1"), &json!("0.2.1")), "{newest}");
     newcomer.follows("vmcp stop").await;
+}
+
+/// Returns the command lines of npx and uvx among the programs below a process.
+#[cfg(target_os = "linux")]
+fn package_runners(process: u32) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vmcp_integration::children(process);
+    while let Some(child) = open.pop() {
+        open.extend(vmcp_integration::children(child));
+        let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if ["npm exec", "tool uvx", "npx-cli"].iter().any(|sign| line.contains(sign)) {
+            found.push(line);
+        }
+    }
+    found
 }
 
 /// Sound servers in addition to [`servers`]: with them twenty-two, and more than a gigabyte of packages.

@@ -17,6 +17,7 @@ use crate::policy::session_changes::SessionChanges;
 use crate::policy::settings::BackendSettings;
 use crate::policy::stream_floods::StreamFloods;
 use crate::program::last_words::LastWords;
+use crate::program::package_runner::{PackageRun, PinnedProgram, PinnedPrograms};
 use crate::program::program_activity::ProgramActivity;
 use crate::server_log::operator_log::OperatorLog;
 
@@ -103,6 +104,19 @@ impl Facts {
             *known = Some(capabilities.to_owned());
             self.changed.notify_one();
         }
+    }
+
+    /// Returns the pinned programs, and the backend's run among them; `None` if no package runner starts the
+    /// backend, or if pins are switched off.
+    pub(crate) fn package_run(&self) -> Option<(PinnedPrograms, PackageRun)> {
+        let pins = self.settings.load().pinned_programs.clone()?;
+        Some((pins, PackageRun::of(&self.spec.transport)?))
+    }
+
+    /// Returns the program that starts in place of the backend's package runner.
+    pub(crate) fn pinned_program(&self) -> Option<PinnedProgram> {
+        let (pins, run) = self.package_run()?;
+        pins.find(&run)
     }
 
     /// Returns the proxy that requests to the backend go through, without credentials.

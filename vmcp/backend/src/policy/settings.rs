@@ -11,6 +11,7 @@ use crate::policy::breaker::BreakerSettings;
 use crate::policy::byte_budget::ByteBudget;
 use crate::policy::session_listing_count::SessionListingCount;
 use crate::program::orphan_guard::OrphanGuard;
+use crate::program::package_runner::PinnedPrograms;
 use crate::request::connection_observer::NoConnectionObserver;
 use crate::request::event::NoDownstream;
 use crate::request::{ConnectionObserver, Downstream, SharedCredentials};
@@ -54,6 +55,9 @@ pub struct BackendSettings {
     pub served: Option<Arc<str>>,
     /// Ends the process groups of programs if this process is killed.
     pub orphan_guard: Option<Arc<OrphanGuard>>,
+    /// Programs that are started in place of the package runners that installed them; `None`: runners start
+    /// each program.
+    pub pinned_programs: Option<PinnedPrograms>,
     /// Interval at which connected backends are listed again.
     pub refresh_interval: Duration,
     /// Interval at which those are listed again that announce no changes, or none that is heard; at most
@@ -132,6 +136,7 @@ impl Default for BackendSettings {
             own_mark: None,
             served: None,
             orphan_guard: None,
+            pinned_programs: None,
             refresh_interval: Duration::from_mins(5),
             unheard_refresh_interval: Duration::from_mins(1),
             idle_timeout: Duration::ZERO,

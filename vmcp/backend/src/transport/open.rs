@@ -12,6 +12,7 @@ use crate::inbound::owner::Owner;
 use crate::policy::configured_headers::first_unusable;
 use crate::policy::facts::Facts;
 use crate::program::last_words::LastWords;
+use crate::program::package_runner::PinnedProgram;
 use crate::request::SharedCredentials;
 use crate::transport::body::AnswerLimits;
 use crate::transport::channel::Channel;
@@ -73,9 +74,11 @@ pub(crate) async fn open(
                     (Arc::new(LastWords::new(facts.spec.known_secrets.clone())), Arc::default())
                 }
             };
+            let pinned = facts.pinned_program();
             let program = stdio::Program {
-                command,
-                args,
+                command: pinned.as_ref().map_or(command, |pinned| &pinned.program),
+                args: args.get(pinned.as_ref().map_or(0, |pinned| pinned.skipped)..).unwrap_or_default(),
+                bin: pinned.as_ref().and_then(PinnedProgram::bin),
                 env,
                 cwd: cwd.as_deref(),
                 inherit_env,

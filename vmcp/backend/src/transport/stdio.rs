@@ -6,7 +6,7 @@ mod framing;
 mod standard_error;
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -30,54 +30,13 @@ use vmcp_wire::rpc;
 
 use self::framing::{Framing, Output};
 use crate::policy::settings::SERVED_VARIABLE;
+use crate::program::environment;
 use crate::program::last_words::LastWords;
 use crate::program::orphan_guard::{OrphanGuard, WatchedGroup};
 use crate::program::program_activity::ProgramActivity;
 use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
 
-/// Environment variables that a child inherits; everything else, secrets above all, must be configured. The
-/// first six are those that the MCP SDKs pass on; the others are needed for text, time, temporary files,
-/// private networks, a desktop's windows, and the usual tools' choice of an agent, a daemon or a profile.
-const INHERITED_VARIABLES: [&str; 37] = [
-    "HOME",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TERM",
-    "USER",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "TMPDIR",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "SSL_CERT_FILE",
-    "NODE_EXTRA_CA_CERTS",
-    "SSL_CERT_DIR",
-    "ALL_PROXY",
-    "all_proxy",
-    "XDG_STATE_HOME",
-    "XDG_RUNTIME_DIR",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "XAUTHORITY",
-    "SSH_AUTH_SOCK",
-    "DOCKER_HOST",
-    "DOCKER_CONTEXT",
-    "KUBECONFIG",
-    "AWS_PROFILE",
-    "AWS_REGION",
-];
 /// Lines that are no message, blank ones included, after which reading pauses for [`STRAY_PAUSE`]: a program
 /// that floods such lines is slowed down (backpressure) and leaves the thread to others.
 const STRAY_LINES: u32 = 64;
@@ -95,7 +54,9 @@ pub(crate) struct Program<'a> {
     pub(crate) args: &'a [String],
     pub(crate) env: &'a BTreeMap<String, Secret>,
     pub(crate) cwd: Option<&'a Path>,
-    /// Variables of vmcp's environment that the program gets besides [`INHERITED_VARIABLES`].
+    /// Folder in front of the program's `PATH`.
+    pub(crate) bin: Option<&'a Path>,
+    /// Variables of vmcp's environment that the program gets besides the usual ones.
     pub(crate) inherit_env: &'a [NamePattern],
     /// Digest of the configuration that is served.
     pub(crate) served: Option<&'a str>,
@@ -228,7 +189,7 @@ fn spawn(program: &Program<'_>) -> std::io::Result<ProcessGroupGuard> {
     command.args(program.args);
     if !program.in_our_place {
         command.env_clear();
-        command.envs(std::env::vars_os().filter(|(name, _)| is_inherited(name, program.inherit_env)));
+        command.envs(environment::inherited(program.inherit_env));
     }
     if let Some(served) = program.served {
         let before = std::env::var(SERVED_VARIABLE).unwrap_or_default();
@@ -236,6 +197,9 @@ fn spawn(program: &Program<'_>) -> std::io::Result<ProcessGroupGuard> {
         command.env(SERVED_VARIABLE, list);
     }
     command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
+    if let Some(path) = program.bin.and_then(|bin| path_behind(bin, program.env)) {
+        command.env("PATH", path);
+    }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(cwd) = program.cwd {
         command.current_dir(cwd);
@@ -250,10 +214,11 @@ fn spawn(program: &Program<'_>) -> std::io::Result<ProcessGroupGuard> {
     Ok(ProcessGroupGuard { child, _watched: watched })
 }
 
-/// True for a variable of vmcp's environment that a program gets.
-fn is_inherited(name: &OsStr, patterns: &[NamePattern]) -> bool {
-    let Some(name) = name.to_str() else { return false };
-    INHERITED_VARIABLES.contains(&name) || patterns.iter().any(|pattern| pattern.matches(name))
+/// Returns the program's `PATH` behind a folder; `None` if the folder's name holds the separator.
+fn path_behind(folder: &Path, env: &BTreeMap<String, Secret>) -> Option<OsString> {
+    let configured = env.get("PATH").map(|path| OsString::from(path.expose()));
+    let path = configured.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    std::env::join_paths(std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path))).ok()
 }
 
 /// Hands every line to the multiplexer. Returns the reason of the end; an empty one if standard output was
@@ -341,26 +306,6 @@ async fn write(mut stdin: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<
         // The reader notices the end of the process and says why.
         if written.await.is_err() {
             return;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_of_a_desktop_and_of_patterns_are_inherited_and_no_others() {
-        let patterns = [NamePattern::new("AWS_*")];
-        let inherited = |name: &str| is_inherited(OsStr::new(name), &patterns);
-        for name in ["PATH", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_AUTH_SOCK", "DOCKER_HOST"] {
-            assert!(inherited(name), "{name}");
-        }
-        for name in ["KUBECONFIG", "AWS_PROFILE", "SSL_CERT_DIR", "ALL_PROXY", "AWS_ENDPOINT_URL"] {
-            assert!(inherited(name), "{name}");
-        }
-        for name in ["GITHUB_TOKEN", "VMCP_ADMIN_TOKEN", "OPENAI_API_KEY"] {
-            assert!(!inherited(name), "{name}");
         }
     }
 }

@@ -1,11 +1,13 @@
 //! One attempt to connect: the slot of a program that starts, and the time limit. Programs that work keep
-//! their slot, and package runners get more time while they install.
+//! their slot, and package runners get more time while they install. The program of a package runner is
+//! pinned after a start that succeeded, and started by itself from then on.
 
 use std::future::pending;
 use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep, timeout};
+use tracing::Instrument as _;
 use vmcp_config::Transport;
 
 use crate::connection::era;
@@ -23,8 +25,47 @@ const MAX_FIRST_RUN: Duration = Duration::from_hours(1);
 const PACKAGE_RUNNERS: [&str; 9] = ["npx", "uvx", "uv", "bunx", "bun", "pnpm", "yarn", "pipx", "docker"];
 
 /// Connects, once a program has a slot to start in; returns the connection, and its time from the slot on.
-/// `known` is true for a backend that was listed before.
+/// `known` is true for a backend that was listed before. Where a pinned program fails, its package runner
+/// starts it, and may install it again.
 pub(super) async fn connect(
+    facts: &Facts,
+    hint: EraHint,
+    known: bool,
+) -> Result<(Connection, Duration), LinkError> {
+    let is_pinned = facts.pinned_program().is_some();
+    let mut outcome = Box::pin(connect_once(facts, hint, known)).await;
+    if let Err(error) = &outcome
+        && is_pinned
+        && !matches!(error, LinkError::Stopped)
+        && let Some((pins, run)) = facts.package_run()
+    {
+        let (error, package) = (error.detail(), run.package());
+        tracing::info!(error, package, "the pinned program failed; its package runner starts it");
+        pins.forget(&run);
+        outcome = Box::pin(connect_once(facts, hint, known)).await;
+    }
+    if outcome.is_ok() && facts.pinned_program().is_none() {
+        pin(facts);
+    }
+    outcome
+}
+
+/// Pins the program that a package runner has started, in the background.
+fn pin(facts: &Facts) {
+    let Some((pins, run)) = facts.package_run() else { return };
+    let stop = facts.stop.clone();
+    let found = async move {
+        let Some(program) = stop.run_until_cancelled(run.resolve()).await.flatten() else { return };
+        let (package, version) = (&program.package, &program.version);
+        match pins.save(&run, &program) {
+            Ok(()) => tracing::info!(package, version, "pinned: later starts run the program itself"),
+            Err(error) => tracing::debug!(%error, package, "cannot pin the program"),
+        }
+    };
+    tokio::spawn(found.in_current_span());
+}
+
+async fn connect_once(
     facts: &Facts,
     hint: EraHint,
     known: bool,

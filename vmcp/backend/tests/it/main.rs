@@ -21,6 +21,7 @@ mod faults;
 mod floods;
 mod in_the_wild;
 mod isolation;
+mod package_runners;
 mod plain_connections;
 mod processes;
 mod proxies;

@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// A server in the shell: `answer` runs for every line, with `$line`, `$method` and `$id`.
-const SHELL: &str = r#"
+pub(crate) const SHELL: &str = r#"
 reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 refuse() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id"; }
 initialized='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}'

@@ -22,7 +22,7 @@ const PLACES: [&str; 8] = [
     "/mcp",
 ];
 /// Keys of other dialects, and the key of [`Server`] that means the same.
-const SYNONYMS: [(&str, &str); 14] = [
+const SYNONYMS: [(&str, &str); 13] = [
     ("httpUrl", "url"),
     ("serverUrl", "url"),
     ("uri", "url"),
@@ -36,10 +36,9 @@ const SYNONYMS: [(&str, &str); 14] = [
     ("excludeTools", "without"),
     ("disabledTools", "without"),
     ("disabled_tools", "without"),
-    ("tool_timeout_sec", "timeout"),
 ];
-/// Numbers from here on are milliseconds, as Claude and Gemini write time limits; Codex and Goose write
-/// seconds.
+/// Numbers from here on are milliseconds, as Claude and Gemini write time limits. Codex names its unit, and
+/// files of Cline, Roo and Goose have seconds alone ([`Reading::counts_seconds`]).
 const FIRST_MILLISECONDS: f64 = 1_000.0;
 
 /// One server of another client's file.
@@ -60,6 +59,9 @@ pub(super) struct Server {
     pub(super) disabled: bool,
     #[serde(deserialize_with = "lenient::number")]
     pub(super) timeout: Option<f64>,
+    /// Time limit of a call, in seconds (Codex).
+    #[serde(deserialize_with = "lenient::number")]
+    pub(super) tool_timeout_sec: Option<f64>,
     /// Time limit of the start, in seconds (Codex).
     #[serde(deserialize_with = "lenient::number")]
     pub(super) startup_timeout_sec: Option<f64>,
@@ -86,8 +88,10 @@ impl Server {
 
     /// Time limit of a call, in seconds.
     pub(super) fn timeout_seconds(&self) -> Option<f64> {
-        let timeout = self.timeout.filter(|timeout| timeout.is_finite() && *timeout > 0.0)?;
-        Some(if timeout < FIRST_MILLISECONDS { timeout } else { timeout / 1_000.0 })
+        let of_any_unit =
+            |timeout: f64| if timeout < FIRST_MILLISECONDS { timeout } else { timeout / 1_000.0 };
+        let timeout = self.tool_timeout_sec.or(self.timeout.map(of_any_unit));
+        timeout.filter(|timeout| timeout.is_finite() && *timeout > 0.0)
     }
 
     /// Time limit of the start, in seconds.
@@ -150,6 +154,8 @@ pub(super) struct Reading<'a> {
     /// True for a file of opencode. Its texts alone may refer to files: a file of another client, such as
     /// `.mcp.json` of a stranger's repository, must not have its reader's files sent to a server.
     pub(super) is_opencode: bool,
+    /// True for a file of Cline, Roo or Goose, whose `timeout` is in seconds, however long.
+    pub(super) counts_seconds: bool,
     /// Home folder, for `~/` in a path.
     pub(super) home: Option<&'a Path>,
     /// Folder of the file, for relative paths.
@@ -160,6 +166,13 @@ pub(super) struct Reading<'a> {
 pub(super) fn is_opencode(name: &str) -> bool {
     let file = name.rsplit(['/', '\\']).next().unwrap_or_default();
     matches!(file, "opencode.json" | "opencode.jsonc")
+}
+
+/// Returns true for a file of Cline, Roo or Goose, by its path.
+pub(super) fn counts_seconds(name: &str) -> bool {
+    let mut parts = name.rsplit(['/', '\\']);
+    let (file, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    matches!(file, "cline_mcp_settings.json" | "mcp_settings.json") || matches!(folder, ".roo" | "goose")
 }
 
 /// Returns true for a file of Gemini, by its path or by its own keys.
@@ -193,8 +206,17 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
             keys.insert(if key == "path" { "command" } else { key }.to_owned(), value.clone());
         }
     }
+    if let Some(kind) = keys.remove("transportType") {
+        // Cline's former name of it.
+        keys.entry("type").or_insert(kind);
+    }
     if keys.contains_key("type") {
         keys.remove("transport");
+    }
+    if reading.counts_seconds
+        && let Some(timeout) = keys.remove("timeout")
+    {
+        keys.entry("tool_timeout_sec").or_insert(timeout);
     }
     for (theirs, ours) in SYNONYMS {
         let Some(value) = keys.remove(theirs) else { continue };
@@ -219,8 +241,8 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
         let others = keys.remove("args").and_then(|args| args.as_array().cloned()).unwrap_or_default();
         keys.insert("args".to_owned(), words.chain(others).collect());
     }
-    if let Some(Value::Bool(enabled)) = keys.remove("enabled") {
-        keys.entry("disabled").or_insert(json!(!enabled));
+    if let Some(enabled) = keys.remove("enabled") {
+        keys.entry("disabled").or_insert(json!(is_off(&enabled)));
     }
     // Copilot CLI writes `tools: ["*"]` for all of them.
     if let Some(Value::Array(tools)) = keys.remove("tools")
@@ -231,6 +253,17 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
     variables(&mut keys);
     keys.retain(|_, value| !value.is_null());
     serde_json::from_value(Value::Object(keys)).map_err(|error| error.to_string())
+}
+
+/// Returns true for a switch that is off, also one in quotes.
+fn is_off(value: &Value) -> bool {
+    match value {
+        Value::Bool(on) => !on,
+        Value::String(text) => {
+            ["false", "off", "no", "0"].iter().any(|off| text.trim().eq_ignore_ascii_case(off))
+        }
+        other => other.as_f64() == Some(0.0),
+    }
 }
 
 /// Turns settings that name environment variables (Codex, Goose) into references to them.
@@ -245,8 +278,11 @@ fn variables(keys: &mut Map<String, Value>) {
     }
     for key in ["env_keys", "env_vars"] {
         let Some(Value::Array(names)) = keys.remove(key) else { continue };
-        for name in names.iter().filter_map(Value::as_str) {
-            references.push(("env", name.to_owned(), format!("${{{name}}}")));
+        // Codex also writes `{ name = "TOKEN", source = "local" }`.
+        let named = |name: &Value| name.as_str().or_else(|| name.get("name")?.as_str()).map(str::to_owned);
+        for name in names.iter().filter_map(named) {
+            let reference = format!("${{{name}}}");
+            references.push(("env", name, reference));
         }
     }
     for (map, key, value) in references {
@@ -303,7 +339,7 @@ mod lenient {
 
 #[cfg(test)]
 mod tests {
-    use super::{Server, Value, is_gemini, json, servers};
+    use super::{Server, Value, counts_seconds, is_gemini, json, servers};
 
     fn read(server: &Value) -> Result<Server, String> {
         super::read(server, super::Reading::default(), &mut Vec::new())
@@ -377,9 +413,47 @@ mod tests {
             let server = read(&start).unwrap();
             assert_eq!((server.start_seconds(), server.timeout), (Some(20.0), None), "{start}");
         }
+        let codex = json!({ "command": "x", "tool_timeout_sec": 1_800 });
+        assert_eq!(read(&codex).unwrap().timeout_seconds(), Some(1_800.0), "its unit is in its name");
+        let roo = super::Reading { counts_seconds: true, ..super::Reading::default() };
+        let hour = json!({ "command": "x", "timeout": 3_600 });
+        let hour = super::read(&hour, roo, &mut Vec::new()).unwrap();
+        assert_eq!(hour.timeout_seconds(), Some(3_600.0));
         let all = json!({ "type": "local", "command": "x", "tools": ["*"] });
         assert_eq!(read(&all).unwrap().only, Vec::<String>::new());
         assert_eq!(read(&json!({ "command": "x", "tools": ["a"] })).unwrap().only, ["a"]);
+    }
+
+    #[test]
+    fn switches_in_quotes_former_names_and_variables_with_a_source_are_read() {
+        for off in [json!(false), json!("false"), json!("Off"), json!(0)] {
+            assert!(read(&json!({ "command": "x", "enabled": off })).unwrap().disabled, "{off}");
+        }
+        for on in [json!(true), json!("true"), json!(1)] {
+            assert!(!read(&json!({ "command": "x", "enabled": on })).unwrap().disabled, "{on}");
+        }
+        let cline = json!({ "url": "https://a/sse", "transportType": "sse", "timeout": 60 });
+        assert_eq!(read(&cline).unwrap().kind.as_deref(), Some("sse"));
+        let codex =
+            json!({ "command": "x", "env_vars": ["A", { "name": "B", "source": "local" }, { "no": 1 }] });
+        let env = read(&codex).unwrap().env;
+        assert_eq!(env.keys().collect::<Vec<_>>(), ["A", "B"]);
+        assert_eq!(env["B"], "${B}");
+    }
+
+    #[test]
+    fn files_with_seconds_are_known_by_their_path() {
+        for name in [
+            "/me/settings/cline_mcp_settings.json",
+            "mcp_settings.json",
+            ".roo/mcp.json",
+            "/c/goose/config.yaml",
+        ] {
+            assert!(counts_seconds(name), "{name}");
+        }
+        for name in [".mcp.json", "/me/.gemini/settings.json", "config.yaml"] {
+            assert!(!counts_seconds(name), "{name}");
+        }
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct Proxy {
     /// Time without a call after which a program that starts quickly is stopped until the next one; zero:
     /// never.
     pub idle_timeout: Duration,
+    /// True: programs that package runners installed are started in place of their runners.
+    pub pin_packages: bool,
 }
 
 /// Connections to backends.
@@ -88,6 +90,10 @@ pub struct RawProxy {
     /// of the backend alone stops a program that takes more than 10 seconds to start, or has `preconnect`.
     #[schemars(extend("x-range" = duration::words(&IDLE_TIMEOUT)))]
     pub idle_timeout: RawDuration,
+    /// Start the programs of `npx` and `uvx` in place of these runners, which hold up to 120 MB each: once a
+    /// runner has started its program, later starts run the program itself, in the same version, until
+    /// `vmcp update`. `false`: the runner starts its program each time, and may take another version.
+    pub pin_packages: bool,
 }
 
 impl Default for RawProxy {
@@ -103,6 +109,7 @@ impl Default for RawProxy {
             max_tool_timeout: "10m".into(),
             refresh_interval: "300s".into(),
             idle_timeout: "30m".into(),
+            pin_packages: true,
         }
     }
 }
@@ -134,6 +141,7 @@ impl RawProxy {
                 report,
             ),
             idle_timeout: self.idle_timeout.validate("proxy.idleTimeout", &IDLE_TIMEOUT, report),
+            pin_packages: self.pin_packages,
         }
     }
 }

@@ -18,6 +18,7 @@ use vmcp_model::discovered::Discovered;
 use super::snapshot::declarations::BackendListings;
 use super::snapshot::definition_changes::ChangedListing;
 use crate::access::outgoing::{self, TokenFactory};
+use crate::folders;
 use crate::optim::own_mark;
 use crate::telemetry::connections::ObservedConnections;
 
@@ -256,6 +257,7 @@ impl Fleet {
             own_mark: config.optimizer.enabled.then(|| own_mark::mark(config).into()),
             served: self.served.clone(),
             orphan_guard: self.orphan_guard.clone(),
+            pinned_programs: folders::pinned_programs().filter(|_| proxy.pin_packages && !self.bridge),
             http: self.http.clone(),
             byte_budget: self.byte_budget.clone(),
             starts: Arc::clone(&self.starts),

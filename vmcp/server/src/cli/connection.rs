@@ -79,7 +79,7 @@ pub(super) fn with_identity<T>(
     wait: Duration,
     work: impl AsyncFnOnce(&Connection) -> Result<T, CommandFailure>,
 ) -> Result<T, CommandFailure> {
-    let file = global.load_if_any()?.ok_or_else(no_file)?;
+    let file = global.load_or_running()?.ok_or_else(no_file)?;
     global.start_logs()?;
     block_on(async {
         let identity = Some(claims.into_identity());
@@ -107,7 +107,7 @@ pub(super) fn with_policies<T>(
         let connection = if let Some(server) = server {
             server
         } else {
-            let file = global.load_if_any()?.ok_or_else(no_file)?;
+            let file = global.load_or_running()?.ok_or_else(no_file)?;
             let started = InProcessEngine::start(file.config, need, server_options.wait, Some(identity));
             Connection::InProcess(started.await?)
         };
@@ -299,7 +299,7 @@ impl Connection {
         {
             return Ok(server.with_token(token.as_ref()));
         }
-        let Some(file) = global.load_if_any()? else {
+        let Some(file) = global.load_or_running()? else {
             // Without a file, a server may still run at the default ports.
             let usual = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             let found = if *local {

@@ -28,6 +28,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "sessions",
             "audit",
             "restart",
+            "update",
             "stop",
         ],
     ),

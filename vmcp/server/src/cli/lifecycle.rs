@@ -1,5 +1,5 @@
 //! The life of a server: `vmcp start`, `stop`, `restart` and `status`, which are also the tools of
-//! `vmcp mcp-server`. Two drivers: the process of a configuration file, of which one start, stop or restart
+//! `vmcp mcp-server`, and `vmcp update`, for the programs of backends. Two drivers: the process of a configuration file, of which one start, stop or restart
 //! runs at a time ([`StartLock`]), and [`cluster`], a VirtualMCPServer.
 //!
 //! [`StartLock`]: crate::cli::running_server::start_lock::StartLock
@@ -13,3 +13,4 @@ mod restart_backend;
 pub(super) mod start;
 pub(super) mod status;
 pub(super) mod stop;
+pub(super) mod update;

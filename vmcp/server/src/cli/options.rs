@@ -123,6 +123,13 @@ impl GlobalOptions {
         if self.config.is_none() && self.config_path().is_err() { Ok(None) } else { self.load().map(Some) }
     }
 
+    /// Reads the configuration file as [`GlobalOptions::load_if_any`] does; without one here, the file of the
+    /// only running server.
+    pub(super) fn load_or_running(&self) -> Result<Option<ConfigFile>, CommandFailure> {
+        let Ok(path) = self.config_or_running() else { return Ok(None) };
+        self.load_file(&path).map(Some)
+    }
+
     /// Starts the logs of a server, and the exporters of its traces and log lines.
     pub(super) fn start_telemetry(&self, config: &Config) -> Result<Telemetry, CommandFailure> {
         let logs = self.logs(config.operational.log_level.as_str(), logs::LogStyle::Auto);

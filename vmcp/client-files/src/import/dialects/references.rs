@@ -50,10 +50,28 @@ pub(super) fn gemini(keys: &mut Map<String, Value>, notes: &mut Vec<String>) {
     }
 }
 
-/// Translates a server of Continue: `${{ secrets.NAME }}` in its texts.
+/// Translates a server of Continue: `${{ secrets.NAME }}` in its texts, `requestOptions.headers`, and
+/// `apiKey`, which is sent as a bearer token.
 pub(super) fn continue_dev(keys: &mut Map<String, Value>) {
     for value in keys.values_mut() {
         change_texts(value, &|text| with_secrets(text));
+    }
+    let Some(Value::String(_)) = keys.get("url") else { return };
+    let mut headers = Map::new();
+    if let Some(Value::Object(mut options)) = keys.remove("requestOptions") {
+        if let Some(Value::Object(sent)) = options.remove("headers") {
+            headers.extend(sent);
+        }
+        // The others are named as not taken over.
+        keys.extend(options.into_iter().map(|(name, value)| (format!("requestOptions.{name}"), value)));
+    }
+    if let Some(Value::String(key)) = keys.remove("apiKey") {
+        headers.insert("Authorization".to_owned(), format!("Bearer {key}").into());
+    }
+    if !headers.is_empty()
+        && let Value::Object(known) = keys.entry("headers").or_insert_with(|| Map::new().into())
+    {
+        known.extend(headers);
     }
 }
 

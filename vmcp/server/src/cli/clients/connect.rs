@@ -89,13 +89,13 @@ fn connect(
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
     let Arguments { client, http, own_server, profile, keep, undo: _, file } = arguments;
-    let config = global.config_path()?;
+    let config = global.config_or_running()?;
     let path = client_path(client, file.as_deref())?;
     if let Some(name) = profile {
-        profile_of(&global.load()?.config, name)?;
+        profile_of(&global.load_file(&config)?.config, name)?;
     }
     let endpoint = if *http {
-        let config = global.load()?.config;
+        let config = global.load_file(&config)?.config;
         let below = profile.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
         let url = mcp_url(config.server.listen, config.server.tls.is_some()) + &below;
         Endpoint::Url { url, needs_key: needs_key(&config) }
@@ -150,9 +150,7 @@ fn connect(
 /// Returns how the client gets the key that `incomingAuth` wants.
 fn note_on_key(shape: &ClientShape) -> String {
     if shape.refers_to_key() {
-        return format!(
-            "the entry refers to {KEY_VARIABLE}: start the client with one of `incomingAuth.apiKeys` in that variable"
-        );
+        return format!("the entry refers to {KEY_VARIABLE}: {}", shape.place_of_key());
     }
     "`incomingAuth` wants a key, and this client cannot refer to one: add the header \
      `Authorization: Bearer …` to the entry, and keep the file private"

@@ -70,7 +70,7 @@ fn hook_url(client: NativeClient, base: Option<&Url>, global: &GlobalOptions) ->
     let base = if let Some(base) = base {
         base.to_string()
     } else {
-        let path = global.config_path()?;
+        let path = global.config_or_running()?;
         if let Some(server) = RunningServer::find(&path) {
             server.url()
         } else {

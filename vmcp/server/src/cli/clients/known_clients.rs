@@ -1,11 +1,12 @@
 //! Places of the configuration of known clients: of the project, of the user.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::path::PathBuf;
 
 use crate::cli::console::failure::{CommandFailure, Exit};
-use vmcp_client_files::known_clients::{CLIENTS, SWITCHES, UserFolders, is_of_project, names};
+use vmcp_client_files::known_clients::{CLIENTS, SWITCHES, UserFolders, is_folder, is_of_project, names};
 use vmcp_engine::folders;
 
 /// Returns the files that `from` means: a file itself, or those of a known client that exist.
@@ -21,8 +22,8 @@ pub(in crate::cli) fn files(from: &str) -> Result<Vec<PathBuf>, CommandFailure> 
             .remedy(format!("name a file, or one of {}", known.join(", "))));
     };
     let present = |places: &[&str]| {
-        let paths = places.iter().filter_map(|place| resolved(from, place));
-        paths.filter(|path| path.is_file()).collect::<Vec<_>>()
+        let paths = places.iter().filter_map(|place| Some(files_at(place, resolved(from, place)?)));
+        paths.flatten().collect::<Vec<_>>()
     };
     let mut found = present(places);
     if found.is_empty() {
@@ -48,7 +49,7 @@ pub(in crate::cli) fn files(from: &str) -> Result<Vec<PathBuf>, CommandFailure> 
 /// this operating system. `None` for an unknown client or without a home folder.
 pub(in crate::cli) fn user_file(client: &str) -> Option<PathBuf> {
     let (_, places) = CLIENTS.iter().find(|(name, _)| *name == client)?;
-    let of_user = places.iter().filter(|place| place.starts_with("~/"));
+    let of_user = places.iter().filter(|place| place.starts_with("~/") && !is_folder(place));
     let of_user: Vec<_> = of_user.filter_map(|place| resolved(client, place)).collect();
     let usual = match of_user.len() {
         3 if cfg!(target_os = "macos") => 1,
@@ -61,8 +62,22 @@ pub(in crate::cli) fn user_file(client: &str) -> Option<PathBuf> {
 /// Returns the files of the project, below the working directory, in which `client` has servers.
 pub(in crate::cli) fn project_files(client: &str) -> Vec<PathBuf> {
     let known = CLIENTS.iter().filter(|(name, _)| *name == client).flat_map(|(_, places)| places.iter());
-    let paths = known.filter(|place| is_of_project(place)).map(PathBuf::from);
-    paths.filter(|path| path.is_file()).collect()
+    known.filter(|place| is_of_project(place)).flat_map(|place| files_at(place, place.into())).collect()
+}
+
+/// Returns the file at `path`; for a place that is a folder, its files, by name.
+fn files_at(place: &str, path: PathBuf) -> Vec<PathBuf> {
+    if !is_folder(place) {
+        return path.is_file().then_some(path).into_iter().collect();
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let has_servers = |path: &PathBuf| {
+        let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        matches!(extension, "yaml" | "yml" | "json") && path.is_file()
+    };
+    let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(has_servers).collect();
+    files.sort();
+    files
 }
 
 /// Returns the path of a client's place, which an environment variable may move.

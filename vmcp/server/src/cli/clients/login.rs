@@ -71,7 +71,7 @@ pub(in crate::cli) struct LogoutArguments {
 /// Runs `vmcp login`.
 pub(in crate::cli) fn login(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { backend: name, scopes, device, no_browser, port, timeout } = arguments;
-    let file = global.load()?;
+    let file = global.load_file(&global.config_or_running()?)?;
     let spec = file.config.backends.iter().find(|spec| *spec.name == *name).ok_or_else(|| unknown(&name))?;
     let (url, client) = remote(spec)?;
     let logins = logins()?;

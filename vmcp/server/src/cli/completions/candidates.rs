@@ -15,6 +15,7 @@ use vmcp_store::Store;
 use crate::cli::console::brief::brief;
 use crate::cli::options::GlobalOptions;
 use crate::cli::saved_definitions;
+use crate::config_file::secret_store;
 use vmcp_engine::folders;
 
 /// Returns the names of all backends.
@@ -32,6 +33,12 @@ pub(in crate::cli) fn clients() -> Vec<CompletionCandidate> {
 pub(in crate::cli) fn profiles() -> Vec<CompletionCandidate> {
     let Some(config) = config() else { return Vec::new() };
     config.profiles.keys().map(|name| CompletionCandidate::new(name.to_string())).collect()
+}
+
+/// Returns the names of all stored secrets.
+pub(in crate::cli) fn secrets() -> Vec<CompletionCandidate> {
+    let stored = secret_store::path().and_then(|path| secret_store::read(&path).ok());
+    stored.unwrap_or_default().into_keys().map(CompletionCandidate::new).collect()
 }
 
 /// Returns the names of all tools, as they were listed last.
@@ -78,7 +85,10 @@ fn saved_catalog(config: &Config) -> Option<Catalog> {
 }
 
 fn config() -> Option<Config> {
-    Some(GlobalOptions::of_file(named_file(env::args())).load().ok()?.config)
+    let options = GlobalOptions::of_file(named_file(env::args()));
+    // In another folder, commands mean the file of the running server.
+    let path = options.config_or_running().ok()?;
+    Some(options.load_file(&path).ok()?.config)
 }
 
 /// Returns the configuration file that the words of the command line, or the environment, name.

@@ -7,6 +7,7 @@ pub(in crate::cli) mod remedies;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use vmcp_backend::{PackageRun, PinnedPrograms};
 use vmcp_config::Problem;
 use vmcp_config::status::BackendStatus;
 
@@ -17,6 +18,7 @@ use crate::cli::console::notes::counted;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::options::GlobalOptions;
 use finding::{Finding, Health, human_text};
+use vmcp_engine::folders;
 
 /// Most tools that the finding about definitions names.
 const MAX_NAMED: usize = 3;
@@ -63,7 +65,9 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         let mut status = connection.status().await?;
         keep_call_errors(&mut status.backends, &before.backends);
         let mut findings = Vec::new();
-        let file = global.load_if_any().unwrap_or_else(|failure| {
+        let file =
+            if server_options.names_server() { global.load_if_any() } else { global.load_or_running() };
+        let file = file.unwrap_or_else(|failure| {
             findings.push(Finding::broken("configuration", failure.message(), "mend the file"));
             None
         });
@@ -106,6 +110,16 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
                 .remedy("`vmcp backends` lists them"));
         }
         findings.extend(backends);
+        if let Some(config) = config.filter(|config| config.proxy.pin_packages)
+            && let Some(pins) = folders::pinned_programs()
+        {
+            let of_wanted = |backend: &&vmcp_config::Backend| {
+                status.backends.iter().filter(wanted).any(|known| known.name == *backend.name)
+            };
+            findings.extend(
+                config.backends.iter().filter(of_wanted).filter_map(|backend| pinned(backend, &pins)),
+            );
+        }
         for backend in status.backends.iter().filter(wanted) {
             findings.extend(backend.advice.iter().map(|advice| {
                 let (says, remedy) =
@@ -121,6 +135,13 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         let broken = findings.iter().any(|finding| finding.health == Health::Broken);
         Ok(if broken { Exit::Failed } else { Exit::Done })
     })
+}
+
+/// Says which version of a package runner's program is started in the runner's place.
+fn pinned(backend: &vmcp_config::Backend, pins: &PinnedPrograms) -> Option<Finding> {
+    let pinned = pins.find(&PackageRun::of(&backend.transport)?)?;
+    let says = format!("pinned to {} {} until `vmcp update`", pinned.package, pinned.version);
+    Some(Finding::good(&backend.name, says))
 }
 
 /// Says how many definitions need attention, and names the first tools that lists do not have.

@@ -2,9 +2,11 @@
 //! server or from its database.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use url::form_urlencoded;
 use vmcp_store::{StateStore, StoreError};
 
+use crate::cli::completions::candidates;
 use crate::cli::connection::{self, ServerOptions};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
@@ -33,7 +35,7 @@ Without a running server, the database of the configuration is read.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(in crate::cli) struct Arguments {
     /// Only tools of this backend
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", add = ArgValueCandidates::new(candidates::backends))]
     backend: Option<String>,
     /// Only the tool with this name, its backend's own
     #[arg(short, long, value_name = "NAME", requires = "backend")]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
 use vmcp_cluster_servers::KubernetesRegistrar;
@@ -23,6 +24,7 @@ use self::kept_calls::KeptCalls;
 use self::local_clients::LocalClients;
 use crate::cli::clients::connect::needs_key;
 use crate::cli::clients::connect::snippets::snippets;
+use crate::cli::completions::candidates;
 use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
@@ -79,7 +81,7 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, conflicts_with = "listen")]
     stdio: bool,
     /// Serve only this part of the configuration, one of `profiles`, to the client on standard input
-    #[arg(long, value_name = "NAME", requires = "stdio")]
+    #[arg(long, value_name = "NAME", requires = "stdio", add = ArgValueCandidates::new(candidates::profiles))]
     profile: Option<String>,
     /// End once there has been no client for this long: no connection, no `vmcp mcp-server`
     #[arg(long, value_name = "DURATION", conflicts_with = "stdio", value_parser = duration)]

@@ -81,6 +81,33 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_the_file_could_not_hold_is_refused_and_the_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vmcp.yaml");
+        let before = "backends:\n  - name: old\n    command: [old]\n";
+        std::fs::write(&path, before).unwrap();
+        for words in [
+            &["x", "ftp://a.example"][..],
+            &["x", "localhost:3000/mcp"],
+            &["x", "mcp.example.com/mcp"],
+            &["x", "https://"],
+            &["x", "notes"],
+            &["x", "https://a.example/mcp", "--env", "TOKEN=t"],
+            &["x", "--header", "X-Token: t", "--", "notes-mcp"],
+            &["x", "--env", "=t", "--", "notes-mcp"],
+            &["Old One", "--", "notes-mcp"],
+            &["old", "--", "notes-mcp"],
+            &["x"],
+        ] {
+            let line = Line::try_parse_from(["add"].iter().chain(words)).unwrap();
+            let refused = run(line.add, &GlobalOptions::of_file(Some(path.clone())));
+            assert!(refused.is_err(), "{words:?}: {}", std::fs::read_to_string(&path).unwrap());
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), before, "{words:?}");
+        }
+        assert!(!folder.path().join(".env").exists(), "secrets of refused servers are written nowhere");
+    }
+
+    #[test]
     fn a_secret_of_another_program_stays_and_the_own_one_is_rotated() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vmcp.yaml");

@@ -5,10 +5,13 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use console::Term;
 
+use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
-use crate::cli::console::{notes, output};
+use crate::cli::console::notes;
+use crate::cli::console::output::{self, OutputFormat};
 use crate::config_file::keyring;
 use crate::config_file::secret_store::{self, StoredSecret, StoredSecrets};
 
@@ -42,10 +45,15 @@ enum Action {
         file: bool,
     },
     /// List the names of all secrets
-    List,
+    List {
+        /// Format of the result
+        #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+        output: OutputFormat,
+    },
     /// Remove a secret
     Rm {
         /// Name of the secret
+        #[arg(add = ArgValueCandidates::new(candidates::secrets))]
         name: String,
     },
 }
@@ -58,8 +66,9 @@ pub(in crate::cli) fn run(arguments: Arguments) -> Result<Exit, CommandFailure> 
     let mut secrets = secret_store::read(&path)
         .map_err(|reason| CommandFailure::new(format!("{}: {reason}", path.display())))?;
     match arguments.action {
-        Action::List => {
-            output::result(&secrets.keys().map(String::as_str).collect::<Vec<_>>().join("\n"))?;
+        Action::List { output: format } => {
+            let names: Vec<_> = secrets.keys().map(String::as_str).collect();
+            output::print(format, &names, || names.join("\n"))?;
             Ok(if secrets.is_empty() { Exit::NothingFound } else { Exit::Done })
         }
         Action::Set { name, file } => {

@@ -52,6 +52,7 @@ impl ServerArguments {
         name: &str,
         is_taken: Option<IsTaken<'_>>,
     ) -> Result<Imported, CommandFailure> {
+        self.refuse_unused_options()?;
         let ServerArguments { address, env, header, command } = self;
         let object = |pairs: Vec<(String, String)>| {
             pairs.into_iter().map(|(name, value)| (name, Value::String(value))).collect::<Map<_, _>>()
@@ -79,23 +80,29 @@ impl ServerArguments {
 
     /// Returns the server as it was given.
     pub(in crate::cli) fn describe(self) -> Result<Description, CommandFailure> {
+        self.refuse_unused_options()?;
         let ServerArguments { address, env, header, command } = self;
         let secret = |pairs: Vec<(String, String)>| {
             pairs.into_iter().map(|(name, value)| (name, Secret::from(value))).collect::<Vec<_>>()
         };
-        let (unused, remedy) = match &address {
-            Some(_) => (!env.is_empty(), "a server at an address takes --header, not --env"),
-            None => (!header.is_empty(), "a program takes --env, not --header"),
+        Ok(match address {
+            Some(url) => Description::Remote { url, headers: secret(header) },
+            None => Description::Program { command, env: secret(env) },
+        })
+    }
+
+    /// Refuses variables for an address, and headers for a program: they would be lost.
+    fn refuse_unused_options(&self) -> Result<(), CommandFailure> {
+        let (unused, remedy) = match &self.address {
+            Some(_) => (!self.env.is_empty(), "a server at an address takes --header, not --env"),
+            None => (!self.header.is_empty(), "a program takes --env, not --header"),
         };
         if unused {
             return Err(CommandFailure::new("an option that the server makes no use of")
                 .exit(Exit::Usage)
                 .remedy(remedy));
         }
-        Ok(match address {
-            Some(url) => Description::Remote { url, headers: secret(header) },
-            None => Description::Program { command, env: secret(env) },
-        })
+        Ok(())
     }
 
     /// Refuses secrets in the address or among the words of the command, where whoever sees them described

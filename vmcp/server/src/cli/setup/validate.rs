@@ -28,7 +28,7 @@ pub(in crate::cli) struct Arguments {
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { file, output: format } = arguments;
-    let path = file.map_or_else(|| global.config_path(), Ok)?;
+    let path = file.map_or_else(|| global.config_or_running(), Ok)?;
     let source = path.display().to_string();
     let (problems, warnings, backends) = match source::load(&path, &global.reference_lookup()) {
         Ok((_, loaded)) => (Vec::new(), loaded.warnings, loaded.config.backends.len()),

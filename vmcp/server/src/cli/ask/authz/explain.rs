@@ -73,7 +73,7 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
             CommandFailure::new(format!("--arguments is not JSON: {error}")).exit(Exit::Usage)
         })?;
     }
-    let file = global.load_if_any()?.ok_or_else(no_file)?;
+    let file = global.load_or_running()?.ok_or_else(no_file)?;
     global.start_logs()?;
     let identity = claims.map(ClaimsFile::into_identity).unwrap_or_default();
     let need = match kind {

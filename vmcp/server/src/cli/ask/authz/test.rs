@@ -56,7 +56,7 @@ struct CaseReport {
 
 /// Runs the command.
 pub(super) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let config = global.load_if_any()?.ok_or_else(no_file)?.config;
+    let config = global.load_or_running()?.ok_or_else(no_file)?.config;
     let Some(authz) = &config.authz else {
         return Err(CommandFailure::new("the configuration file has no policies")
             .remedy("add `incomingAuth.authz.policies`"));

@@ -1,9 +1,11 @@
 //! `vmcp tools diff` and `vmcp tools approve`: changed definitions of tools.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
+use crate::cli::completions::candidates;
 use crate::cli::connection::{self, ServerOptions};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
@@ -19,7 +21,7 @@ pub(in crate::cli) struct DiffArguments {
     /// Only the tool with this name, its backend's own
     tool: Option<String>,
     /// Only tools of this backend
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", add = ArgValueCandidates::new(candidates::backends))]
     backend: Option<String>,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
@@ -34,7 +36,7 @@ pub(in crate::cli) struct ApproveArguments {
     /// Tool to approve, its backend's own name
     tool: String,
     /// Backend that has it; needed if several have a changed tool of this name
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", add = ArgValueCandidates::new(candidates::backends))]
     backend: Option<String>,
     #[command(flatten)]
     server_options: ServerOptions,

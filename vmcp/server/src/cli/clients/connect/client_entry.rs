@@ -48,8 +48,8 @@ pub(super) struct ClientShape {
     /// Switches of the client's own for a program: time limits above all, because a first start may download
     /// servers and a call may take minutes.
     switches: &'static [(&'static str, u64)],
-    /// The `Authorization` of a header that refers to [`KEY_VARIABLE`]; `None` if the client's documentation
-    /// knows no reference in a header.
+    /// The `Authorization` of a header that refers to [`KEY_VARIABLE`], or Continue's `apiKey`; `None` if the
+    /// client's documentation knows no reference.
     key_reference: Option<&'static str>,
 }
 
@@ -107,6 +107,7 @@ impl ClientShape {
             "continue" => ClientShape {
                 format: ClientFormat::YamlList,
                 switches: &[("connectionTimeout", 60_000)],
+                key_reference: Some("${{ secrets.VMCP_TOKEN }}"),
                 ..servers(Dialect::Continue)
             },
             "copilot-cli" => servers(Dialect::CopilotCli),
@@ -147,6 +148,15 @@ impl ClientShape {
     /// the file.
     pub(super) fn refers_to_key(&self) -> bool {
         self.key_reference.is_some() || self.format == ClientFormat::Toml
+    }
+
+    /// Returns the place of the key to which an entry refers.
+    pub(super) fn place_of_key(&self) -> &'static str {
+        if matches!(self.dialect, Dialect::Continue) {
+            "put one of `incomingAuth.apiKeys` under that name into ~/.continue/.env"
+        } else {
+            "start the client with one of `incomingAuth.apiKeys` in that variable"
+        }
     }
 
     /// Returns the entry of vmcp.
@@ -212,10 +222,18 @@ impl ClientShape {
             Dialect::Opencode => json!({ "type": "remote", "url": url, "enabled": true }),
         };
         if let (true, Some(keys)) = (needs_key, entry.as_object_mut()) {
-            if self.format == ClientFormat::Toml {
-                keys.insert("bearer_token_env_var".to_owned(), KEY_VARIABLE.into());
-            } else if let Some(reference) = self.key_reference {
-                keys.insert("headers".to_owned(), json!({ "Authorization": reference }));
+            match (self.dialect, self.key_reference) {
+                _ if self.format == ClientFormat::Toml => {
+                    keys.insert("bearer_token_env_var".to_owned(), KEY_VARIABLE.into());
+                }
+                // Continue sends it as a bearer token.
+                (Dialect::Continue, Some(reference)) => {
+                    keys.insert("apiKey".to_owned(), reference.into());
+                }
+                (_, Some(reference)) => {
+                    keys.insert("headers".to_owned(), json!({ "Authorization": reference }));
+                }
+                (_, None) => {}
             }
         }
         Ok(entry)
@@ -273,6 +291,7 @@ mod tests {
             ("gemini", "/headers/Authorization", "Bearer $VMCP_TOKEN"),
             ("opencode", "/headers/Authorization", "Bearer {env:VMCP_TOKEN}"),
             ("vscode", "/headers/Authorization", "Bearer ${env:VMCP_TOKEN}"),
+            ("continue", "/apiKey", "${{ secrets.VMCP_TOKEN }}"),
         ] {
             let (with, refers) = entry(client, true);
             assert_eq!(with.pointer(pointer).and_then(Value::as_str), Some(expected), "{with}");
@@ -280,6 +299,8 @@ mod tests {
             assert!(refers && without.pointer(pointer).is_none(), "{without}");
         }
         assert!(!entry("zed", true).1);
+        let continue_dev = ClientShape::for_client("continue").unwrap();
+        assert!(continue_dev.place_of_key().contains(".continue/.env"), "it reads no environment variable");
     }
 
     #[test]

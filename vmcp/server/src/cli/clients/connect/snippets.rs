@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use vmcp_client_files::client_file;
-use vmcp_client_files::known_clients::CLIENTS;
+use vmcp_client_files::known_clients::{CLIENTS, is_folder};
 use vmcp_console::pages::connect::ClientSnippet;
 
 use super::NAME;
@@ -33,7 +33,7 @@ pub(in crate::cli) fn snippets(
         let file = client_file::connect("", shape.format, shape.place, NAME, &entry, &|_| false).ok()?;
         Some(ClientSnippet {
             client: (*client).to_owned(),
-            files: files.iter().map(|file| (*file).to_owned()).collect(),
+            files: files.iter().filter(|file| !is_folder(file)).map(|file| (*file).to_owned()).collect(),
             text: file.text,
             is_command,
         })

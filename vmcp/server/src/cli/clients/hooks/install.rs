@@ -73,8 +73,8 @@ pub(super) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit,
     let (config, url) = if arguments.url.is_some() {
         (None, None)
     } else {
-        let path = std::path::absolute(global.config_path()?)?;
-        let config = global.load()?.config;
+        let path = std::path::absolute(global.config_or_running()?)?;
+        let config = global.load_file(&path)?.config;
         warn_of(&config);
         // The client itself sends no credentials; the command adds a token.
         let is_open = config.incoming_auth.is_anonymous();

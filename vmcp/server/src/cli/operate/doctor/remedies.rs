@@ -114,6 +114,72 @@ const REMEDIES: [(&[&str], &str); 33] = [
     (&["HTTP status 4"], "the server refuses the request: what it said is above; check `url` and `headers`"),
 ];
 
+/// Last words of a program that ended, of its package runner or of its container engine, and the remedy; the
+/// first entry that matches counts.
+const LAST_WORDS: [(&[&str], &str); 14] = [
+    (
+        &["npm error notarget", "npm ERR! notarget", "there is no version of"],
+        "the package has no such version: correct the one in `command`, or leave it out",
+    ),
+    (
+        &["npm error 404", "npm ERR! 404", "not found in the package registry"],
+        "no package has this name: check its spelling in `command`; a private one wants its registry and its token in `env`",
+    ),
+    (
+        &["npm error network", "npm ERR! network", "are you offline", "Failed to fetch"],
+        "the package cannot be downloaded: is this machine online? a proxy is named by HTTPS_PROXY, another registry by the variables of npm and uv in `env`",
+    ),
+    (
+        &["could not determine executable to run", "is not provided by package"],
+        "the package has several programs, or none of this name: `npx -p PACKAGE PROGRAM`, `uvx --from PACKAGE PROGRAM`",
+    ),
+    (
+        &["does not satisfy Python", "requires a different Python"],
+        "the package wants another Python: `uvx --python 3.13 …` takes one",
+    ),
+    (
+        &[
+            "EBADENGINE",
+            "Unsupported engine",
+            "ERR_REQUIRE_ESM",
+            "fetch is not defined",
+            "File is not defined",
+        ],
+        "the package wants a newer Node.js on the PATH of vmcp: `node --version` says which one is there",
+    ),
+    (&["the input device is not a TTY"], "no terminal is there: remove `-t` of `docker run`, and keep `-i`"),
+    (
+        &["Cannot connect to the Docker daemon", "docker.sock", "Is the docker daemon running"],
+        "start Docker, and let the user that vmcp runs as use it: `docker ps` says whether it works",
+    ),
+    (
+        &["pull access denied", "manifest unknown", "repository does not exist"],
+        "no image has this name and tag: check them in `command`; a private one wants `docker login`",
+    ),
+    (&["No space left on device", "ENOSPC"], "the disk is full: make room, then `vmcp restart {backend}`"),
+    (
+        &["JavaScript heap out of memory", "signal: 9"],
+        "the program ran out of memory, or was killed: allow it more, as by NODE_OPTIONS in `env`",
+    ),
+    (
+        &["can't open file", "Could not read package.json", "no such file or directory, open"],
+        "a path in `command` leads nowhere: write it in full, or set the folder in which it begins as `cwd`",
+    ),
+    (
+        &["Cannot find module", "ERR_MODULE_NOT_FOUND", "No module named"],
+        "a part of the program is missing: check the path in `command`, or install its dependencies in its folder (`npm install`, `uv sync`)",
+    ),
+    (
+        &["unrecognized arguments", "unknown option", "unexpected argument", "invalid choice"],
+        "the program does not know an argument in `command`: its `--help` lists those of this version",
+    ),
+];
+/// Signs of a program that ended by itself.
+const ENDED: [&str; 2] = ["exited with", "closed its standard output"];
+
+/// Remedy for a container that [`lacks_input`].
+const NEEDS_INPUT: &str = "`run` closes the standard input of its program, through which vmcp speaks: add `-i` behind it in `command`";
+
 /// Words of a program that serves HTTP, and is therefore silent on its standard output.
 const SIGNS_OF_HTTP: [&str; 4] = ["http://localhost", "http://127.0.0.1", "http://0.0.0.0", "on port"];
 const SERVES_HTTP: &str =
@@ -124,7 +190,10 @@ const UNKNOWN: &str =
 
 /// Returns the remedy for an error of a backend, and a command to try it by hand.
 pub(in crate::cli) fn remedy_for(backend: &str, error: &str, transport: Option<&Transport>) -> String {
-    let remedy = for_error(backend, error).unwrap_or_else(|| UNKNOWN.to_owned());
+    let ended = ENDED.iter().any(|sign| error.contains(sign)) || error.contains("connection timeout");
+    let no_input = || (ended && transport.is_some_and(lacks_input)).then(|| NEEDS_INPUT.to_owned());
+    let remedy = of_last_words(backend, error).or_else(no_input).or_else(|| for_error(backend, error));
+    let remedy = remedy.unwrap_or_else(|| UNKNOWN.to_owned());
     match transport.filter(|_| !lacks_value(error)) {
         Some(transport) => format!("{remedy}; by hand: {}", by_hand(transport)),
         None => remedy,
@@ -144,6 +213,9 @@ pub(in crate::cli) fn for_error(backend: &str, error: &str) -> Option<String> {
         ));
     }
     let is_silent = error.contains("connection timeout");
+    if let Some(remedy) = of_last_words(backend, error) {
+        return Some(remedy);
+    }
     let known = REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy);
     let remedy = match known {
         _ if is_silent && fits(&SIGNS_OF_HTTP) => SERVES_HTTP,
@@ -152,6 +224,27 @@ pub(in crate::cli) fn for_error(backend: &str, error: &str) -> Option<String> {
     };
     let secret = secret_name(error).unwrap_or("NAME");
     Some(remedy.replace("{backend}", backend).replace("{secret}", secret))
+}
+
+/// Returns the remedy for the last words of a program that ended.
+fn of_last_words(backend: &str, error: &str) -> Option<String> {
+    let fits = |signs: &[&str]| signs.iter().any(|sign| error.contains(sign));
+    let (_, remedy) = LAST_WORDS.into_iter().find(|(signs, _)| fits(&ENDED) && fits(signs))?;
+    Some(remedy.replace("{backend}", backend))
+}
+
+/// True for a container that runs with its standard input closed.
+fn lacks_input(transport: &Transport) -> bool {
+    let Transport::Stdio { command, args, .. } = transport else { return false };
+    let engine = command.rsplit('/').next().unwrap_or_default();
+    let opens_input = |arg: &String| {
+        let flags = arg.strip_prefix('-').unwrap_or_default();
+        let is_short = flags.chars().all(|flag| matches!(flag, 'i' | 't' | 'd' | 'P'));
+        arg.starts_with("--interactive") || (is_short && flags.contains('i'))
+    };
+    matches!(engine, "docker" | "podman" | "nerdctl")
+        && args.first().is_some_and(|arg| arg == "run")
+        && !args.iter().any(opens_input)
 }
 
 /// True for a backend whose configuration lacks a value: it cannot be tried yet.
@@ -252,6 +345,69 @@ mod tests {
                 "{error}: {}",
                 remedy_for("x", error, None)
             );
+        }
+    }
+
+    #[test]
+    fn last_words_of_a_program_lead_to_the_remedy_of_their_cause() {
+        for (words, expected) in [
+            ("npm error 404  The requested resource 'no-such-mcp@*' could not be found", "spelling"),
+            ("npm ERR! notarget No matching version found for notes-mcp@9.9.9.", "no such version"),
+            ("npm error network This is a problem related to network connectivity.", "HTTPS_PROXY"),
+            ("npm error could not determine executable to run", "`npx -p PACKAGE PROGRAM`"),
+            ("╰─▶ Because no-such was not found in the package registry and you require no-such", "spelling"),
+            ("Because there is no version of notes==9 and you require notes==9", "no such version"),
+            ("error: Failed to fetch: `https://pypi.org/simple/notes/`", "online"),
+            ("An executable named `notes` is not provided by package `notes-mcp`.", "uvx --from"),
+            ("because the current Python version (3.9.2) does not satisfy Python>=3.10", "--python"),
+            ("npm warn EBADENGINE Unsupported engine { required: { node: '>=22' } }", "newer Node.js"),
+            ("ReferenceError: File is not defined", "newer Node.js"),
+            ("the input device is not a TTY", "remove `-t`"),
+            ("docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "`docker ps`"),
+            ("docker: Error response from daemon: pull access denied for mcp/no", "`docker login`"),
+            ("Error: ENOSPC: no space left on device, write", "disk is full"),
+            (
+                "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+                "NODE_OPTIONS",
+            ),
+            ("python3: can't open file '/srv/notes.py': [Errno 2] No such file or directory", "`cwd`"),
+            ("ModuleNotFoundError: No module named 'mcp'", "`uv sync`"),
+            ("error: unrecognized arguments: --stdio", "`--help`"),
+            ("Error: NOTES_KEY is missing", "`inheritEnv`"),
+        ] {
+            let error = format!("the connection has ended: exited with exit status: 1: {words}");
+            assert!(
+                remedy_for("x", &error, None).contains(expected),
+                "{error}: {}",
+                remedy_for("x", &error, None)
+            );
+        }
+        let answered = "tools/call failed: HTTP status 500: ENOSPC: no space left on device";
+        assert!(!remedy_for("x", answered, None).contains("disk"), "not a program's last words");
+    }
+
+    #[test]
+    fn a_container_without_its_input_is_told_from_one_that_fails() {
+        let run = |words: &[&str]| Transport::Stdio {
+            command: "docker".into(),
+            args: words.iter().map(|word| (*word).to_owned()).collect(),
+            env: BTreeMap::default(),
+            cwd: None,
+            inherit_env: Vec::new(),
+            idle_timeout: None,
+        };
+        let ended = "the connection has ended: exited with exit status: 0";
+        for (words, error, expected) in [
+            (&["run", "--rm", "mcp/time"][..], ended, true),
+            (&["run", "--rm", "mcp/time"], "connection timeout after 30s", true),
+            (&["run", "-i", "--rm", "mcp/time"], ended, false),
+            (&["run", "-it", "mcp/time"], ended, false),
+            (&["run", "--interactive", "mcp/time"], ended, false),
+            (&["compose", "up"], ended, false),
+            (&["run", "mcp/time"], "exited with exit status: 125: pull access denied for mcp/time", false),
+        ] {
+            let remedy = remedy_for("x", error, Some(&run(words)));
+            assert_eq!(remedy.contains("add `-i`"), expected, "{words:?}: {remedy}");
         }
     }
 

@@ -1,0 +1,19 @@
+//! Package runners: npx and uvx install a server once, and then stay in memory beside it. This room finds the
+//! program that a runner has installed, so that later starts run the program itself.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `command_line` | a runner's options, package and program, from its arguments; pure |
+//! | `npm_cache` | programs in npm's cache |
+//! | `uv_environment` | programs in uv's environments, as uv answers |
+//! | `package_run` | a backend whose program a runner starts; asks the runner |
+//! | `pinned` | the programs found, one file each |
+
+mod command_line;
+mod npm_cache;
+mod package_run;
+mod pinned;
+mod uv_environment;
+
+pub use package_run::PackageRun;
+pub use pinned::{PinnedProgram, PinnedPrograms};

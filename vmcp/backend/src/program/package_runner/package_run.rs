@@ -1,0 +1,250 @@
+//! [`PackageRun`]: a backend whose program a package runner starts, and the answers of that runner.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::timeout;
+use vmcp_config::Transport;
+use vmcp_config::status::digest;
+
+use super::command_line::{PackageCommand, Runner};
+use super::npm_cache::{self, OwnInstallations, npmrc_value};
+use super::pinned::PinnedProgram;
+use super::uv_environment;
+use crate::program::environment;
+
+/// Time for a runner to say where a package is.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// Time for a runner to install another version.
+const INSTALL_TIME: Duration = Duration::from_mins(10);
+/// Characters of a runner's error that are shown.
+const MAX_ERROR: usize = 300;
+
+/// A backend that npx or uvx starts: its command line and its environment.
+#[derive(Clone, Debug)]
+pub struct PackageRun {
+    command: String,
+    package: PackageCommand,
+    env: BTreeMap<OsString, OsString>,
+    cwd: PathBuf,
+    /// Digest of all that decides which program is started.
+    key: String,
+}
+
+impl PackageRun {
+    /// Returns the run of a backend; `None` if its program is another one, or its options ask for a fresh
+    /// installation at each start.
+    pub fn of(transport: &Transport) -> Option<Self> {
+        let Transport::Stdio { command, args, env, cwd, inherit_env, idle_timeout: _ } = transport else {
+            return None;
+        };
+        let package = PackageCommand::parse(command, args)?;
+        let env = environment::of_program(env, inherit_env);
+        let is_of_runner = |name: &str| {
+            let lower = name.to_ascii_lowercase();
+            lower.starts_with("npm_config_") || lower.starts_with("uv_") || name == "HOME"
+        };
+        let settings: BTreeMap<_, _> = env
+            .iter()
+            .filter_map(|(name, value)| Some((name.to_str().filter(|name| is_of_runner(name))?, value)))
+            .map(|(name, value)| (name, value.to_string_lossy()))
+            .collect();
+        // Without a configured folder, `vmcp update` in any folder is about the program of the server.
+        let folder = cwd.as_deref().map(Path::to_string_lossy);
+        let key = digest(&json!([command, args, folder, settings]).to_string());
+        let cwd = std::path::absolute(cwd.as_deref().unwrap_or(Path::new("."))).ok()?;
+        Some(Self { command: command.clone(), package, env, cwd, key })
+    }
+
+    /// Returns the package with its version, as typed.
+    pub fn package(&self) -> &str {
+        &self.package.package
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Finds the program that the runner has installed and would start; `None` if the runner alone can tell.
+    pub async fn resolve(&self) -> Option<PinnedProgram> {
+        match self.package.runner {
+            Runner::Npx => self.in_npm_cache().await,
+            Runner::Uvx => {
+                let question = uv_environment::question(&self.package, "--offline")?;
+                let answer = self.output_of(OsStr::new(&self.command), &question, ANSWER_TIME).await.ok()?;
+                self.of_uv(&answer)
+            }
+        }
+    }
+
+    /// Installs the newest version that the command line allows, and returns its program.
+    pub async fn update(&self) -> Result<PinnedProgram, String> {
+        let runner = OsStr::new(&self.command);
+        let found = match self.package.runner {
+            Runner::Npx => {
+                let package = &self.package.package;
+                let words = ["--yes", "--package", package, "--call", ":"].map(str::to_owned);
+                self.output_of(runner, &words, INSTALL_TIME).await?;
+                self.in_npm_cache().await
+            }
+            Runner::Uvx => {
+                let question = uv_environment::question(&self.package, "--refresh");
+                let question = question.ok_or_else(|| "its program has no name".to_owned())?;
+                self.of_uv(&self.output_of(runner, &question, INSTALL_TIME).await?)
+            }
+        };
+        found.ok_or_else(|| format!("`{}` installed no program that can be started alone", self.command))
+    }
+
+    /// Returns the newest version that the command line allows. Programs that are pinned stay as they are.
+    pub async fn newest(&self) -> Result<String, String> {
+        if self.package.runner == Runner::Uvx {
+            // Each version has an environment of its own.
+            return self.update().await.map(|program| program.version);
+        }
+        let words = ["view", self.package(), "version", "--json"].map(str::to_owned);
+        // npm stands beside npx.
+        let npm = Path::new(&self.command).with_file_name("npm");
+        let answer = self.output_of(npm.as_os_str(), &words, ANSWER_TIME).await?;
+        newest_of(&answer).ok_or_else(|| format!("npm knows no version of {}", self.package()))
+    }
+
+    /// Runs a command with the program's environment; returns its standard output, or the end of its errors.
+    async fn output_of(&self, program: &OsStr, args: &[String], limit: Duration) -> Result<String, String> {
+        let shown = program.to_string_lossy();
+        let mut command = Command::new(program);
+        command.args(args).env_clear().envs(&self.env).current_dir(&self.cwd);
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        let output = match timeout(limit, command.output()).await {
+            Ok(Ok(output)) => output,
+            Ok(Err(error)) => return Err(format!("cannot start `{shown}`: {error}")),
+            Err(_) => return Err(format!("`{shown}` gave no answer within {} seconds", limit.as_secs())),
+        };
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let line = errors.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("without a word");
+        let line: String = line.chars().take(MAX_ERROR).collect();
+        Err(format!("`{shown}` ended with {}: {line}", output.status))
+    }
+
+    async fn in_npm_cache(&self) -> Option<PinnedProgram> {
+        let run = self.clone();
+        // The cache may hold hundreds of folders.
+        tokio::task::spawn_blocking(move || run.of_npm()).await.ok()?
+    }
+
+    fn of_npm(&self) -> Option<PinnedProgram> {
+        let PackageCommand { package, program, skipped, .. } = &self.package;
+        let home = self.variable("HOME").map(PathBuf::from)?;
+        let files = [self.cwd.join(".npmrc"), home.join(".npmrc")];
+        let cache = match self.npm_setting("cache", &files) {
+            Some(cache) => in_home(&cache, &home),
+            None => home.join(".npm"),
+        };
+        let of_setting = self.npm_setting("prefix", &files).map(|prefix| in_home(&prefix, &home));
+        let of_runner = self.runner_folder().and_then(|bin| bin.parent().map(Path::to_owned));
+        let own = OwnInstallations {
+            cwd: self.cwd.clone(),
+            prefixes: of_setting.into_iter().chain(of_runner).collect(),
+        };
+        let found = npm_cache::installed(package, program.as_deref(), &cache, &own)?;
+        Some(PinnedProgram { skipped: *skipped, ..found })
+    }
+
+    fn of_uv(&self, answer: &str) -> Option<PinnedProgram> {
+        let found = uv_environment::parsed(answer, self.package.program.as_deref()?)?;
+        Some(PinnedProgram { skipped: self.package.skipped, ..found })
+    }
+
+    /// Returns the folder of the runner's program.
+    fn runner_folder(&self) -> Option<PathBuf> {
+        if self.command.contains('/') {
+            return Path::new(&self.command).parent().map(Path::to_owned);
+        }
+        let path = self.env.get(OsStr::new("PATH"))?;
+        std::env::split_paths(path).find(|folder| folder.join(&self.command).is_file())
+    }
+
+    /// Returns a setting of npm: of the environment, in any case of its letters, or of `.npmrc` files.
+    fn npm_setting(&self, name: &str, files: &[PathBuf]) -> Option<String> {
+        let variable = format!("npm_config_{name}");
+        let is_it = |key: &OsStr| key.to_str().is_some_and(|key| key.eq_ignore_ascii_case(&variable));
+        let of_environment = self.env.iter().find(|(key, value)| is_it(key) && !value.is_empty());
+        match of_environment {
+            Some((_, value)) => value.to_str().map(str::to_owned),
+            None => npmrc_value(name, files),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.env.get(OsStr::new(name))?.to_str().filter(|value| !value.is_empty())
+    }
+}
+
+/// Returns a path that may begin with `~/`.
+fn in_home(path: &str, home: &Path) -> PathBuf {
+    path.strip_prefix("~/").map_or_else(|| path.into(), |rest| home.join(rest))
+}
+
+/// Returns the version that `npm view PACKAGE version --json` answers: one string, or a list in ascending
+/// order.
+fn newest_of(answer: &str) -> Option<String> {
+    let answer: Value = serde_json::from_str(answer.trim()).ok()?;
+    let newest = match &answer {
+        Value::Array(versions) => versions.last()?,
+        one => one,
+    };
+    newest.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(args: &[&str], env: &[(&str, &str)]) -> PackageRun {
+        let transport = Transport::Stdio {
+            command: "npx".to_owned(),
+            args: args.iter().map(|each| (*each).to_owned()).collect(),
+            env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect(),
+            cwd: None,
+            inherit_env: Vec::new(),
+            idle_timeout: None,
+        };
+        PackageRun::of(&transport).unwrap()
+    }
+
+    #[test]
+    fn a_rotated_token_keeps_the_pin_and_another_registry_does_not() {
+        let key = |args: &[&str], env: &[(&str, &str)]| run(args, env).key().to_owned();
+        let one = key(&["-y", "server"], &[("TOKEN", "old")]);
+        assert_eq!(one, key(&["-y", "server"], &[("TOKEN", "new")]));
+        assert_ne!(one, key(&["-y", "server@1"], &[("TOKEN", "old")]));
+        assert_ne!(one, key(&["-y", "server"], &[("NPM_CONFIG_REGISTRY", "https://host")]));
+    }
+
+    #[test]
+    fn npm_names_one_version_or_all_that_fit() {
+        assert_eq!(newest_of("\"1.2.3\"\n").as_deref(), Some("1.2.3"));
+        assert_eq!(newest_of("[\"1.0.0\", \"1.1.0\"]").as_deref(), Some("1.1.0"));
+        assert_eq!((newest_of(""), newest_of("{}")), (None, None));
+    }
+
+    #[test]
+    fn settings_of_npm_come_from_the_environment_first() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".npmrc");
+        std::fs::write(&file, "cache=~/of-file\n").unwrap();
+        let setting =
+            |env: &[(&str, &str)]| run(&["server"], env).npm_setting("cache", std::slice::from_ref(&file));
+        assert_eq!(setting(&[("NPM_CONFIG_CACHE", "/of/variable")]).as_deref(), Some("/of/variable"));
+        assert_eq!(setting(&[]).as_deref(), Some("~/of-file"));
+        assert_eq!(in_home("~/of-file", Path::new("/me")), Path::new("/me/of-file"));
+    }
+}

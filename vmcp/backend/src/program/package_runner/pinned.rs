@@ -1,0 +1,71 @@
+//! [`PinnedPrograms`]: programs that package runners have installed, one file each in a folder of the cache.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::npm_cache::is_executable;
+use super::package_run::PackageRun;
+
+/// The program behind a package runner: later starts run it, in place of the runner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedProgram {
+    /// Name of the package.
+    pub package: String,
+    /// Version of the package when it was pinned.
+    pub version: String,
+    /// Path of the program.
+    pub program: String,
+    /// Number of arguments of the runner in front of the program's own.
+    pub skipped: usize,
+}
+
+impl PinnedProgram {
+    /// Returns the folder of the program, which a runner puts in front of `PATH`.
+    pub(crate) fn bin(&self) -> Option<&Path> {
+        Path::new(&self.program).parent()
+    }
+}
+
+/// Folder of the pinned programs. Several processes may share it.
+#[derive(Clone, Debug)]
+pub struct PinnedPrograms {
+    folder: PathBuf,
+}
+
+impl PinnedPrograms {
+    /// Returns the programs in a folder, which need not exist.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Returns the pinned program of a backend; `None` if its file is gone.
+    pub fn find(&self, run: &PackageRun) -> Option<PinnedProgram> {
+        let text = fs::read_to_string(self.file(run)).ok()?;
+        let pinned: PinnedProgram = serde_json::from_str(&text).ok()?;
+        is_executable(Path::new(&pinned.program)).then_some(pinned)
+    }
+
+    /// Pins a program.
+    pub fn save(&self, run: &PackageRun, program: &PinnedProgram) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let file = self.file(run);
+        // A reader sees the former file or the whole new one.
+        let new = file.with_extension(format!("{}.new", std::process::id()));
+        fs::write(&new, serde_json::to_vec(program)?)?;
+        fs::rename(new, file)
+    }
+
+    /// Removes the pin, so that the runner starts the program again.
+    pub fn forget(&self, run: &PackageRun) {
+        // Fails if there is no file, which is the aim.
+        let _ = fs::remove_file(self.file(run));
+    }
+
+    fn file(&self, run: &PackageRun) -> PathBuf {
+        self.folder.join(format!("{}.json", run.key()))
+    }
+}

@@ -1,0 +1,132 @@
+//! Programs that npx installs are started in its place.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tempfile::TempDir;
+use vmcp_backend::{Backend, BackendSettings, PinnedPrograms};
+use vmcp_config::{Secret, Transport};
+
+use crate::processes::{SHELL, legacy};
+use crate::support::{call, eventually, settings, spec};
+
+/// A home with an npx, in whose cache a package is installed. Both add a line to the file `starts`.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        let home = Self(tempfile::tempdir().unwrap());
+        let modules = home.path("../.npm/_npx/abc/node_modules");
+        fs::create_dir_all(modules.join(".bin")).unwrap();
+        fs::create_dir_all(modules.join("notes-mcp")).unwrap();
+        let folder = json!({"_npx": {"packages": ["notes-mcp"]}});
+        fs::write(modules.with_file_name("package.json"), folder.to_string()).unwrap();
+        let package = json!({"name": "notes-mcp", "version": "1.2.3", "bin": "index.js"});
+        fs::write(modules.join("notes-mcp/package.json"), package.to_string()).unwrap();
+        let server = format!(
+            "#!/bin/sh\nif [ -e \"$HOME/broken\" ] && [ -z \"$BY_NPX\" ]\n\
+             then echo failed >> \"$LOG\"; exit 3; fi\n\
+             echo \"server $*\" >> \"$LOG\"; printf %s \"$PATH\" > \"$HOME/path\"\n\
+             answer() {{\n{}\n}}\n{SHELL}",
+            legacy("reply '{}'")
+        );
+        program(&home.server(), &server);
+        let npx = "#!/bin/sh\necho npx >> \"$LOG\"; shift 2; export BY_NPX=1\n\
+                   exec sh \"$HOME/.npm/_npx/abc/node_modules/.bin/notes-mcp\" \"$@\"\n";
+        program(&home.path("npx"), npx);
+        home
+    }
+
+    /// Returns a path in the folder of programs.
+    fn path(&self, name: &str) -> PathBuf {
+        let bin = self.0.path().join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        bin.join(name)
+    }
+
+    fn server(&self) -> PathBuf {
+        self.0.path().join(".npm/_npx/abc/node_modules/.bin/notes-mcp")
+    }
+
+    fn settings(&self) -> BackendSettings {
+        let pinned_programs = Some(PinnedPrograms::new(self.0.path().join("pins")));
+        BackendSettings { pinned_programs, ..settings() }
+    }
+
+    /// Starts the backend and calls it.
+    async fn start(&self, settings: BackendSettings) -> Backend {
+        let log = self.log();
+        let _none = fs::remove_file(&log);
+        let variable = |name: &str, path: &Path| (name.to_owned(), Secret::from(path.to_str().unwrap()));
+        let transport = Transport::Stdio {
+            command: self.path("npx").to_str().unwrap().to_owned(),
+            args: ["-y", "notes-mcp", "--port", "1"].map(str::to_owned).into(),
+            env: [variable("HOME", self.0.path()), variable("LOG", &log)].into(),
+            cwd: Some(self.0.path().to_owned()),
+            inherit_env: Vec::new(),
+            idle_timeout: None,
+        };
+        let backend = Backend::start(spec("notes", transport), settings, None);
+        call(&backend, "echo").await.unwrap();
+        backend
+    }
+
+    fn log(&self) -> PathBuf {
+        self.0.path().join("starts")
+    }
+
+    /// Returns the lines of `starts`.
+    fn starts(&self) -> Vec<String> {
+        fs::read_to_string(self.log()).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// Starts the backend, calls it, and stops it; returns the lines that were added to `starts`.
+    async fn run(&self, settings: BackendSettings) -> Vec<String> {
+        let backend = self.start(settings).await;
+        backend.stop().await;
+        self.starts()
+    }
+
+    /// Starts the backend by npx, and waits until its program is pinned.
+    async fn pin(&self) {
+        let backend = self.start(self.settings()).await;
+        assert_eq!(self.starts(), ["npx", "server --port 1"]);
+        let is_pin = |path: &Path| path.extension().is_some_and(|extension| extension == "json");
+        eventually("the pin", || {
+            let files = fs::read_dir(self.0.path().join("pins")).ok()?;
+            files.flatten().any(|entry| is_pin(&entry.path())).then_some(())
+        })
+        .await;
+        backend.stop().await;
+    }
+}
+
+fn program(file: &Path, script: &str) {
+    fs::write(file, script).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[tokio::test]
+async fn npx_starts_a_program_once_and_is_left_out_from_then_on() {
+    let home = Home::new();
+    home.pin().await;
+    assert_eq!(home.run(home.settings()).await, ["server --port 1"]);
+    let path = fs::read_to_string(home.0.path().join("path")).unwrap();
+    assert!(path.starts_with(&format!("{}:", home.server().parent().unwrap().display())), "{path}");
+    assert_eq!(home.run(settings()).await, ["npx", "server --port 1"], "switched off");
+}
+
+#[tokio::test]
+async fn a_pinned_program_that_is_gone_or_fails_is_started_by_npx() {
+    let home = Home::new();
+    home.pin().await;
+    fs::write(home.0.path().join("broken"), "").unwrap();
+    let starts = home.run(home.settings()).await;
+    assert_eq!(starts.first().map(String::as_str), Some("failed"), "{starts:?}");
+    assert!(starts.ends_with(&["npx".to_owned(), "server --port 1".to_owned()]), "{starts:?}");
+    fs::remove_file(home.0.path().join("broken")).unwrap();
+    fs::set_permissions(home.server(), fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(home.run(home.settings()).await, ["npx", "server --port 1"], "not executable any more");
+}
