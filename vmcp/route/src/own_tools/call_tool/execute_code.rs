@@ -12,6 +12,7 @@ mod call_arguments;
 mod host;
 mod inner_call;
 mod kept;
+pub(in crate::own_tools) mod over_rows;
 mod report;
 mod settings;
 mod toolhive_value;
@@ -320,7 +321,7 @@ async fn run_part(
     };
     let limits = limits(config, arguments);
     let principal = context.caller.principal.key();
-    let host = Host::new(context, arguments.dialect);
+    let host = Host::new(context, arguments.dialect).over_rows(arguments.is_over_rows);
     let begun = Instant::now();
     let job = job_of(config, arguments.dialect);
     // The reason for which a worker runs the script of a Job, also after an earlier part of the call.
@@ -331,7 +332,7 @@ async fn run_part(
                 code: arguments.code.clone(),
                 tool_script: tool_script(context, arguments),
                 context: arguments.script_context().cloned(),
-                namespaces: namespaces(context, arguments.dialect),
+                namespaces: namespaces(context, arguments),
                 limits: limits.clone(),
             }),
             Part::Waiting(state, answers) => {
@@ -421,9 +422,9 @@ fn tool_script(context: CallContext<'_>, arguments: &CodeArguments) -> Option<To
 }
 
 /// Python names of the servers whose tools the caller may call; none in scripts of ToolHive, where tools have
-/// their listed names.
-fn namespaces(context: CallContext<'_>, dialect: Dialect) -> Vec<String> {
-    if dialect == Dialect::ToolHive {
+/// their listed names, and in scripts over rows.
+fn namespaces(context: CallContext<'_>, arguments: &CodeArguments) -> Vec<String> {
+    if arguments.dialect == Dialect::ToolHive || arguments.is_over_rows {
         return Vec::new();
     }
     let mut names: Vec<String> = Vec::new();

@@ -244,7 +244,7 @@ async fn mistakes_of_a_model_are_explained() {
         (
             "optim.process_large_dataset",
             json!({"data": [1], "operation": "python: 1"}),
-            "optim.execute_code runs Python",
+            "`python:` needs code mode (optim.execute_code), which is off",
         ),
         (
             "optim.process_large_dataset",
@@ -308,4 +308,40 @@ async fn numbers_of_an_answer_keep_their_digits() {
     let answer = own(&engine, &alice(), "optim.process_large_dataset", arguments).await;
     let text = answer["content"][0]["text"].as_str().unwrap();
     assert!(text.contains(&format!(r#""result":[{row}],"original_size":2"#)), "{text}");
+}
+
+#[tokio::test]
+async fn python_is_refused_where_code_mode_is_off_and_names_sql() {
+    let server = server().await;
+    let offered =
+        SETTINGS.replace("{ embeddings", "{ tools: [find_tool, call_tool, execute_code], embeddings");
+    let denied = format!(
+        "{offered}{}",
+        r#"
+incomingAuth:
+  type: anonymous
+  authz:
+    policies:
+      - 'permit(principal, action, resource);'
+      - 'forbid(principal, action, resource == Tool::"optim.execute_code") when { context.arg_code like "*no*" };'
+"#
+    );
+    let run = async |settings: &str, script: &str| {
+        let engine = engine(&backends(&[("one", &server.url)], settings)).await;
+        let arguments = json!({"data": [1, 2], "operation": format!("python: {script}"), "engine": "words"});
+        own(&engine, &alice(), "optim.process_large_dataset", arguments).await["structuredContent"].clone()
+    };
+    let off = run(SETTINGS, "len(rows)").await;
+    let error = off["error"].as_str().unwrap();
+    assert!(error.contains("needs code mode") && error.contains("use `sql: SELECT … FROM data`"), "{off}");
+    assert_eq!(off["error_type"], "InvalidInput");
+    assert_eq!(run(&denied, "'no'").await, off, "a policy reads the script");
+    for (settings, script) in [(offered.as_str(), "len(rows)"), (denied.as_str(), "len(rows)")] {
+        // This process has no program for workers.
+        let on = run(settings, script).await;
+        assert!(on["error"].as_str().unwrap().contains("cannot start workers for scripts"), "{on}");
+        assert_eq!(on["error_type"], "BackendError");
+    }
+    let empty = run(&offered, " ").await;
+    assert!(empty["error"].as_str().unwrap().contains("needs a script behind it"), "{empty}");
 }

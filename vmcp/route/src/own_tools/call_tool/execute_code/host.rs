@@ -36,6 +36,8 @@ const MAX_QUERY_CHARS: usize = 2_000;
 pub(super) struct Host<'a> {
     context: CallContext<'a>,
     dialect: Dialect,
+    /// True for a script over rows: each of its calls is refused.
+    is_over_rows: bool,
     caller: Caller,
     /// True if the client can be asked.
     can_ask: bool,
@@ -59,7 +61,13 @@ impl<'a> Host<'a> {
             takes_arriving: false,
             ..caller.clone()
         };
-        Host { context, dialect, caller, can_ask, user_time, changes: AtomicUsize::new(0) }
+        let changes = AtomicUsize::new(0);
+        Host { context, dialect, is_over_rows: false, caller, can_ask, user_time, changes }
+    }
+
+    /// Refuses each call of the script, if it is one over rows.
+    pub(super) fn over_rows(self, is_over_rows: bool) -> Host<'a> {
+        Host { is_over_rows, ..self }
     }
 
     /// True if a call of the script may have changed something: its tool is not declared to read only, and
@@ -86,6 +94,10 @@ impl<'a> Host<'a> {
     }
 
     async fn make(&self, call: HostCall) -> Called<AskingCall> {
+        if self.is_over_rows {
+            let message = "an operation on rows calls no tool; send the script to optim.execute_code";
+            return Called::Ended(CallEnd::Raised { kind: Raised::Asks, message: message.to_owned() });
+        }
         let begun = Instant::now();
         let (snapshot, view) = self.newest().await;
         let context = self.context_of(&snapshot, &view);

@@ -170,6 +170,7 @@ fn the_context_is_in_the_answer_if_the_call_has_one() {
             data: Map::new(),
             timeout: Duration::from_secs(1),
             dialect: Dialect::Python,
+            is_over_rows: false,
             start_failure: None,
         };
         let finished = Finished { end: Ok(json!(1)), output: String::new(), pictures: Vec::new() };
@@ -178,6 +179,28 @@ fn the_context_is_in_the_answer_if_the_call_has_one() {
         assert_eq!(result["structuredContent"].get("context"), context.as_ref());
         assert_eq!(result["structuredContent"]["result"], "1");
     }
+}
+
+#[tokio::test]
+async fn a_script_over_rows_reaches_no_tool_and_no_search() {
+    let server = server().await;
+    let engine = engine(&backends(&[("fs", &server.url)], OFFERED)).await;
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let view = snapshot.view(&caller.principal);
+    let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
+    for call in [
+        tool(Some("fs"), "do_it", &json!({})),
+        tool(None, "fs_do-it", &json!({})),
+        HostCall::Search { query: "work".to_owned(), limit: None },
+        HostCall::Describe { name: "fs.do_it".to_owned() },
+    ] {
+        let host = Host::new(context, Dialect::Python).over_rows(true);
+        let Called::Ended(end) = host.call(call.clone()).await else { panic!("{call:?}") };
+        let (kind, message) = raised(end);
+        assert!(kind == Raised::Asks && message.contains("calls no tool"), "{call:?}: {message}");
+        assert!(!host.may_have_changed());
+    }
+    assert!(server.calls().is_empty());
 }
 
 #[tokio::test]

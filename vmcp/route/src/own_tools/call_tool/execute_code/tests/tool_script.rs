@@ -26,6 +26,7 @@ fn arguments() -> CodeArguments {
         data: Map::new(),
         timeout: Duration::from_secs(1),
         dialect: Dialect::ToolHive,
+        is_over_rows: false,
         start_failure: None,
     }
 }
