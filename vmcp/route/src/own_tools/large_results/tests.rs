@@ -342,6 +342,13 @@ incomingAuth:
         assert!(on["error"].as_str().unwrap().contains("cannot start workers for scripts"), "{on}");
         assert_eq!(on["error_type"], "BackendError");
     }
+    let with_profile = format!("{offered}profiles: {{ own: {{ codeMode: false }} }}\n");
+    let engine = engine(&backends(&[("one", &server.url)], &with_profile)).await;
+    let principal = Principal { profile: Some("own".into()), ..alice().principal };
+    let client = Caller { principal, ..Caller::default() };
+    let arguments = json!({"data": [1, 2], "operation": "python: len(rows)"});
+    let in_profile = own(&engine, &client, "optim.process_large_dataset", arguments).await;
+    assert_eq!(in_profile["structuredContent"], off, "a profile without code mode");
     let empty = run(&offered, " ").await;
     assert!(empty["error"].as_str().unwrap().contains("needs a script behind it"), "{empty}");
 }
