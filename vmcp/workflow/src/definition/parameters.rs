@@ -2,6 +2,28 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::mistakes::Mistakes;
+
+/// Reports a schema that MCP does not take for arguments: one such tool costs clients their whole list.
+pub(super) fn check(written: &Map<String, Value>, mistakes: &mut Mistakes) {
+    if let Some(kind) = written.get("type").filter(|kind| kind.as_str() != Some("object")) {
+        let remedy = "write `type: object`, with a property for each argument";
+        mistakes.add("parameters.type", format!("{kind} is no type for arguments"), remedy);
+    }
+    let Some(properties) = written.get("properties") else { return };
+    let Some(properties) = properties.as_object() else {
+        let remedy = "write the name of each argument with its schema";
+        mistakes.add("parameters.properties", "not an object", remedy);
+        return;
+    };
+    for (name, schema) in properties {
+        if !schema.is_object() && !schema.is_boolean() {
+            let path = format!("parameters.properties.{name}");
+            mistakes.add(path, "not a schema", "write an object, such as `{ type: string }`");
+        }
+    }
+}
+
 /// Returns the schema of the arguments: as written, and an object in any case.
 pub(super) fn schema(written: &Map<String, Value>) -> Value {
     let mut schema = written.clone();
