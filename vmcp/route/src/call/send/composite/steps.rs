@@ -13,12 +13,14 @@ use vmcp_engine::telemetry::calls::{Origin, Outcome};
 use vmcp_json::text;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
+use vmcp_wire::meta::{META, PROGRESS_TOKEN};
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 use vmcp_workflow::run::{CallEnd, ToolCall, ToolCaller};
 
+use super::object;
 use crate::answer;
 use crate::argument_check;
 use crate::call::{self, Denied, ask_client, first_text};
@@ -26,15 +28,27 @@ use crate::caller::Consent;
 use crate::caller::{CallContext, Caller};
 use crate::router::{self, BackendTarget};
 
+/// Prefixes of keys in `_meta` that are about one request: of the protocol, and of vmcp.
+const META_OF_A_REQUEST: [&str; 2] = ["io.modelcontextprotocol/", "vmcp/"];
+
 /// Calls tools for the steps of one run.
 pub(super) struct Steps<'a> {
     context: CallContext<'a>,
     span: Span,
+    /// The client's own `_meta` as JSON, which each step sends on.
+    meta: Option<String>,
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn new(context: CallContext<'a>, span: Span) -> Steps<'a> {
-        Steps { context, span }
+    /// `params` are those of the client's call.
+    pub(super) fn new(context: CallContext<'a>, span: Span, params: &OwnedParams) -> Steps<'a> {
+        let mut meta = object(params.get(META));
+        let is_of_request = |key: &str| {
+            key == PROGRESS_TOKEN || META_OF_A_REQUEST.iter().any(|prefix| key.starts_with(prefix))
+        };
+        meta.retain(|key, _| !is_of_request(key));
+        let meta = (!meta.is_empty()).then(|| Value::Object(meta).to_string());
+        Steps { context, span, meta }
     }
 }
 
@@ -87,7 +101,7 @@ impl Steps<'_> {
         engine.prepare(&snapshot, &caller.principal).await;
         let view = snapshot.view(&caller.principal);
         let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
-        match call_through_seam(context, &snapshot, tool, &call).await {
+        match call_through_seam(context, tool, &call, self.meta.as_deref()).await {
             Ok(end) => end,
             // Final: a repeated call is denied again, or runs a tool again whose result is withheld again.
             Err(error @ (CallError::Denied { .. } | CallError::Withheld { .. })) => {
@@ -100,10 +114,11 @@ impl Steps<'_> {
 
 async fn call_through_seam(
     context: CallContext<'_>,
-    snapshot: &Snapshot,
     tool: &Arc<CatalogTool>,
     call: &ToolCall,
+    meta: Option<&str>,
 ) -> Result<CallEnd, CallError> {
+    let snapshot = context.snapshot;
     let written = raw(&Value::Object(call.arguments.clone()));
     // Mended before the policy is asked: it must judge the arguments that the backend will get.
     let checked = snapshot.check(tool).mend(tool, &written).await;
@@ -123,13 +138,22 @@ async fn call_through_seam(
         return Ok(CallEnd::Failed(argument_check::misfit(context, tool, violations)));
     }
     let params =
-        params(&tool.name, arguments, call).map_err(|reason| CallError::InvalidRequest { reason })?;
+        params(&tool.name, arguments, call, meta).map_err(|reason| CallError::InvalidRequest { reason })?;
     Ok(end(authorized.call(&params).await?))
 }
 
 /// Writes the parameters of `tools/call`, with the answers to the tool's questions.
-fn params(name: &str, arguments: &RawValue, call: &ToolCall) -> Result<OwnedParams, String> {
+fn params(
+    name: &str,
+    arguments: &RawValue,
+    call: &ToolCall,
+    meta: Option<&str>,
+) -> Result<OwnedParams, String> {
     let mut params = format!(r#"{{"name":{},"arguments":{}"#, text::quoted(name), arguments.get());
+    if let Some(meta) = meta {
+        // Writing to a string cannot fail.
+        let _ = write!(params, ",{}:{meta}", text::quoted(META));
+    }
     if let Some(answers) = &call.answers {
         let responses = Value::Object(answers.responses.clone());
         let _ = write!(params, ",{}:{responses}", text::quoted(INPUT_RESPONSES));

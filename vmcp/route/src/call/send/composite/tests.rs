@@ -68,6 +68,81 @@ async fn steps_run_one_after_another_and_make_one_result() {
     assert_eq!(failed["content"][0]["text"], "composite.broken: step `a` failed: fs.fail: it is broken");
 }
 
+/// ToolHive: the steps of its composites lose the `_meta` of the call.
+#[tokio::test]
+async fn steps_send_the_metadata_of_the_client_but_not_those_of_its_request() {
+    let (engine, server) = setup("").await;
+    let meta = json!({
+        "com.example/tenant": { "of": ["blue"] }, "progressToken": 7, "vmcp/own": 1,
+        "io.modelcontextprotocol/related-task": { "taskId": "t" },
+    });
+    let found = json!({ "tool_name": "composite.triage", "parameters": { "q": "x" } });
+    for (name, arguments) in [("composite.triage", json!({ "q": "x" })), ("optim.call_tool", found)] {
+        let calls = server.calls().len();
+        let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
+        let result = call_with(&engine, &Caller::default(), params).await.unwrap();
+        assert_eq!(result["structuredContent"]["noted"], "x", "{result}");
+        let sent = server.calls().split_off(calls);
+        assert_eq!(sent.len(), 2);
+        for call in sent {
+            let meta = &call["_meta"];
+            assert_eq!(meta["com.example/tenant"], json!({ "of": ["blue"] }), "{call}");
+            for key in ["progressToken", "vmcp/own", "io.modelcontextprotocol/related-task"] {
+                assert_eq!(meta.get(key), None, "{call}");
+            }
+        }
+    }
+}
+
+/// ToolHive: composites read no recordings.
+#[tokio::test]
+async fn blocks_of_each_kind_are_read_by_later_steps() {
+    let server = Scripted::start(&[("content", "Returns blocks.", json!({}))]).await;
+    let composite = r#"
+compositeTools:
+  - name: blocks
+    description: Reads blocks.
+    parameters: { type: object, properties: { blocks: { type: array } } }
+    steps: [{ id: get, tool: fs.content, arguments: { content: "{{.params.blocks}}" } }]
+    output:
+      properties:
+        texts: { type: string, value: "{{.steps.get.output.text}} {{.steps.get.output.text_1}}" }
+        image: { type: string, value: "{{.steps.get.output.image_0}}" }
+        recording: { type: string, value: "{{.steps.get.output.audio_0}}" }
+        second: { type: string, value: "{{.steps.get.output.audio_1}}" }
+        link: { type: string, value: "{{.steps.get.output.resource_0.uri}}" }
+"#;
+    let engine = engine(&backends(&[("fs", &server.url)], &format!("{KEYWORDS}{composite}"))).await;
+    let blocks = json!([
+        { "type": "text", "text": "one" },
+        { "type": "audio", "data": "UklGRg==", "mimeType": "audio/wav" },
+        { "type": "image", "data": "iVBORw==", "mimeType": "image/png" },
+        { "type": "resource_link", "uri": "fs://note", "name": "note" },
+        { "type": "audio", "data": "T2dnUw==", "mimeType": "audio/ogg" },
+        { "type": "text", "text": "two" },
+    ]);
+    let result = call(&engine, "composite.blocks", json!({ "blocks": blocks })).await.unwrap();
+    let expected = json!({
+        "texts": "one two", "image": "iVBORw==", "recording": "UklGRg==", "second": "T2dnUw==", "link": "fs://note",
+    });
+    assert_eq!(result["structuredContent"], expected, "{result}");
+}
+
+/// ToolHive: its rate limits leave out the steps.
+#[tokio::test]
+async fn a_step_beyond_the_rate_of_its_tool_is_not_sent() {
+    let limits = "rateLimiting: { tools: [{ name: fs_note, perUser: { maxTokens: 1, refillPeriod: 1h } }] }";
+    let (engine, server) = setup(limits).await;
+    let first = call(&engine, "composite.triage", json!({ "q": "x" })).await.unwrap();
+    assert_eq!(first["structuredContent"]["noted"], "x", "{first}");
+    let second = call(&engine, "composite.triage", json!({ "q": "x" })).await.unwrap();
+    assert_eq!(second["isError"], true);
+    let text = second["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("step `note` failed") && text.contains("rate limit"), "{text}");
+    let names: Vec<_> = server.calls().iter().map(|call| call["name"].clone()).collect();
+    assert_eq!(names, ["work", "note", "work"]);
+}
+
 #[tokio::test]
 async fn a_composite_is_found_and_listed() {
     let (engine, _server) = setup("").await;

@@ -181,6 +181,20 @@ fn the_context_is_in_the_answer_if_the_call_has_one() {
     }
 }
 
+/// ToolHive: its rate limits leave out inner calls.
+#[tokio::test]
+async fn a_call_of_a_script_beyond_the_rate_of_its_tool_is_not_sent() {
+    let server = server().await;
+    let limits =
+        "rateLimiting: { tools: [{ name: fs_work, perUser: { maxTokens: 1, refillPeriod: 1h } }] }\n";
+    let engine = engine(&backends(&[("fs", &server.url)], &format!("{OFFERED}{limits}"))).await;
+    let work = || tool(Some("fs"), "work", &json!({ "n": 1 }));
+    assert!(matches!(made(&engine, work()).await, CallEnd::Value(_)));
+    let (kind, message) = raised(made(&engine, work()).await);
+    assert!(kind == Raised::Unanswered && message.contains("rate limit"), "{message}");
+    assert_eq!(server.calls().len(), 1);
+}
+
 #[tokio::test]
 async fn a_script_over_rows_reaches_no_tool_and_no_search() {
     let server = server().await;
