@@ -11,9 +11,11 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
+use super::answer::tool_result;
 use super::argument_check::{check_arguments, misfit};
 use super::call::{self, hidden};
 use super::caller::CallContext;
+use super::own_tools::large_results::references;
 use super::own_tools::{self, arguments::framework_keys};
 use super::router::{self, Target};
 use super::subject::{self, shown};
@@ -48,11 +50,25 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
     let (backend, tool) = (target.backend, target.item.tool());
     let plain = tool.and_then(|tool| without_framework_keys(params, tool));
     let params = plain.as_ref().unwrap_or(params);
+    // Replaced before anything is judged: policies and schemas see the values that the backend will get.
+    let (with_values, unresolved) = if tool.is_some() && references::may_have_some(context, params) {
+        match Box::pin(references::replaced_in_params(context, params)).await {
+            Ok(with_values) => (with_values, None),
+            Err(error) => (None, Some(error)),
+        }
+    } else {
+        (None, None)
+    };
+    let params = with_values.as_ref().unwrap_or(params);
     let record = context.start_record(Origin::Client);
     let Ok(call) = call::authorize(context, record, target, params.get("arguments")) else {
         hidden::hold(context, begun).await;
         return unknown();
     };
+    if let Some(error) = unresolved {
+        call.settle(Outcome::ToolError);
+        return Answer::own(tool_result::error(&error));
+    }
     if let Some(tool) = tool.filter(|_| call.judges_arguments())
         && let Err(violations) = check_written(context, tool, params.get("arguments")).await
     {

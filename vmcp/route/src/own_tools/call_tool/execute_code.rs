@@ -68,7 +68,7 @@ const NO_JOBS: &str = "`code.engine: job` runs scripts as Kubernetes Jobs, and t
 const USED: &str =
     "this answer has been used: what follows it is not done twice; call the tool again without it";
 
-/// Bytes of `context` with the values of its references, 8 MiB.
+/// Bytes of `context` or `data` with the values of its references, 8 MiB.
 const MAX_REFERENCED_BYTES: usize = 8 << 20;
 
 /// Runs the script, or goes on with it, and answers with its result or its questions. `tool` runs scripts;
@@ -233,7 +233,12 @@ async fn prepare<'a>(
 ) -> Result<Option<Author<'a>>, String> {
     match part {
         Part::New => {
-            arguments.context_with_values = with_values(context, arguments.context.as_ref()).await?;
+            arguments.context_with_values =
+                with_values(context, "context", arguments.context.as_ref()).await?;
+            let data = (!arguments.data.is_empty()).then(|| Value::Object(arguments.data.clone()));
+            if let Some(Value::Object(data)) = with_values(context, "data", data.as_ref()).await? {
+                arguments.data = data;
+            }
             let Some(task) = arguments.task.clone() else { return Ok(None) };
             let mut author = Author::new(context, &task, arguments).await?;
             arguments.code = author.write().await?;
@@ -250,14 +255,18 @@ async fn prepare<'a>(
     }
 }
 
-/// Returns the `context` of a script with the values of its references; `None`: it has none.
-async fn with_values(context: CallContext<'_>, given: Option<&Value>) -> Result<Option<Value>, String> {
+/// Returns the `context` or `data` of a script with the values of its references; `None`: it has none.
+async fn with_values(
+    context: CallContext<'_>,
+    field: &str,
+    given: Option<&Value>,
+) -> Result<Option<Value>, String> {
     let is_on = context.snapshot.config.optimizer.large_results.enabled;
     let Some(given) = given.filter(|_| is_on) else { return Ok(None) };
     let given = to_raw_value(given).unwrap_or_default();
-    let replaced = references::replaced_within(context, "context", &given, MAX_REFERENCED_BYTES).await?;
+    let replaced = references::replaced_within(context, field, &given, MAX_REFERENCED_BYTES).await?;
     let parse = |json: Box<RawValue>| serde_json::from_str(json.get());
-    replaced.map(parse).transpose().map_err(|error| format!("context: {error}"))
+    replaced.map(parse).transpose().map_err(|error| format!("{field}: {error}"))
 }
 
 /// Returns the part to begin with: the script from its begin, or a script that waited for its client.

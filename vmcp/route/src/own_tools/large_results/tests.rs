@@ -120,6 +120,30 @@ async fn a_kept_result_is_read_searched_and_passed_on() {
 }
 
 #[tokio::test]
+async fn a_reference_stands_for_its_value_in_a_direct_call_too() {
+    let (engine, server) = setup().await;
+    let reference = rows(&engine, 2_000).await;
+    let direct = async |caller: &Caller, reference: &str| {
+        let data = json!({"$result_ref": reference, "path": "$[1999].id"});
+        let params = json!({"name": "one_echo", "arguments": {"data": data}});
+        call_with(&engine, caller, params).await.unwrap()
+    };
+    direct(&alice(), &reference).await;
+    assert_eq!(server.calls().pop().unwrap()["arguments"], json!({"data": 1_999}));
+    let calls = server.calls().len();
+    for (caller, reference) in [(bob(), reference.as_str()), (alice(), "res_AAAAAAAAAAAAAAAAAAAAAA")] {
+        let refused = direct(&caller, reference).await;
+        assert!(refused["isError"] == true && refused.to_string().contains("is unknown"), "{refused}");
+    }
+    assert_eq!(server.calls().len(), calls, "nothing is passed on");
+    let settings = "optimizer: { embeddings: { provider: none } }\n";
+    let off = crate::testing::engine(&backends(&[("one", &server.url)], settings)).await;
+    let written = json!({"data": {"$result_ref": reference}});
+    call_with(&off, &alice(), json!({"name": "one_echo", "arguments": written})).await.unwrap();
+    assert_eq!(server.calls().pop().unwrap()["arguments"], written, "relayed where results are not kept");
+}
+
+#[tokio::test]
 async fn a_reference_of_another_reads_as_one_that_never_was() {
     let (engine, server) = setup().await;
     let reference = rows(&engine, 2_000).await;

@@ -24,6 +24,7 @@ use crate::call::{self, first_text};
 use crate::caller::Consent;
 use crate::caller::{CallContext, Caller};
 use crate::own_tools::arguments::dialect::Dialect;
+use crate::own_tools::large_results::references;
 use crate::router::BackendTarget;
 
 /// Largest result of a tool that a script gets, in bytes; a larger one is an exception.
@@ -69,6 +70,10 @@ pub(super) async fn misfit(
     arguments: &Map<String, Value>,
 ) -> Option<String> {
     let written = to_raw_value(arguments).unwrap_or_default();
+    let written = match references::replaced(context, &written).await {
+        Ok(with_values) => with_values.unwrap_or(written),
+        Err(unresolved) => return Some(unresolved),
+    };
     match context.snapshot.check(tool).mend(tool, &written).await {
         CheckedArguments::Refused(violations) => Some(argument_check::misfit(context, tool, &violations)),
         CheckedArguments::Mended(mended) => {
@@ -102,6 +107,11 @@ async fn call_once(
     dialect: Dialect,
 ) -> Option<Called<AskingCall>> {
     let written = to_raw_value(&asking.arguments).unwrap_or_default();
+    // Replaced before anything is judged, as by call_tool.
+    let (written, unresolved) = match references::replaced(context, &written).await {
+        Ok(with_values) => (with_values.unwrap_or(written), None),
+        Err(error) => (written, Some(error)),
+    };
     // Mended before the policy is asked: it must judge the arguments that the backend will get.
     let checked = context.snapshot.check(tool).mend(tool, &written).await;
     let arguments = match &checked {
@@ -121,8 +131,11 @@ async fn call_once(
     }
     let record = context.start_record(Origin::Script);
     let authorized = call::authorize(context, record, target, Some(arguments.get())).ok()?;
-    let strict = match &checked {
-        CheckedArguments::Refused(violations) => Err(argument_check::misfit(context, tool, violations)),
+    let strict = match (&checked, unresolved) {
+        (_, Some(unresolved)) => Err(unresolved),
+        (CheckedArguments::Refused(violations), None) => {
+            Err(argument_check::misfit(context, tool, violations))
+        }
         // Stricter than call_tool: a script's values have types, and an exception names its line.
         _ => argument_check::check_arguments(context, tool, arguments).await,
     };

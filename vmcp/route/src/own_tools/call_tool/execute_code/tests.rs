@@ -181,6 +181,49 @@ fn the_context_is_in_the_answer_if_the_call_has_one() {
     }
 }
 
+/// An engine that keeps results, and a reference to `{"rows": [5, 6]}`.
+async fn with_reference(server: &Scripted) -> (Engine, String) {
+    let offered = OFFERED.replace("embeddings", "largeResults: { enabled: true }, embeddings");
+    let engine = engine(&backends(&[("fs", &server.url)], &offered)).await;
+    let parameters = json!({ "n": 1, "structured": { "rows": [5, 6] } });
+    let keep = json!({ "tool_name": "fs_work", "parameters": parameters, "store_result": true });
+    let kept = call(&engine, "optim.call_tool", keep).await.unwrap();
+    let envelope: Value = serde_json::from_str(kept["content"][0]["text"].as_str().unwrap()).unwrap();
+    (engine, envelope["result_ref"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_reference_stands_for_its_value_in_the_calls_of_a_script() {
+    let server = server().await;
+    let (engine, reference) = with_reference(&server).await;
+    let second = json!({ "n": { "$result_ref": reference, "path": "$.rows[1]" } });
+    assert!(matches!(made(&engine, tool(Some("fs"), "work", &second)).await, CallEnd::Value(_)));
+    assert_eq!(server.calls().pop().unwrap()["arguments"], json!({ "n": 6 }));
+    let calls = server.calls().len();
+    let list = json!({ "n": { "$result_ref": reference, "path": "$.rows" } });
+    let unknown = json!({ "n": { "$result_ref": "res_AAAAAAAAAAAAAAAAAAAAAA" } });
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let view = snapshot.view(&caller.principal);
+    let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
+    let named = |arguments: &Value| ToolUse {
+        server: "fs".to_owned(),
+        tool: "work".to_owned(),
+        line: 1,
+        arguments: arguments.as_object().cloned(),
+    };
+    let uses = [&second, &list, &unknown].map(named);
+    let checked = Host::new(context, Dialect::Python).check(uses.into()).await;
+    assert_eq!(checked[0], None);
+    for (wrong, text, checked) in
+        [(&list, "do not fit the schema", &checked[1]), (&unknown, "result_ref is unknown", &checked[2])]
+    {
+        let (kind, message) = raised(made(&engine, tool(Some("fs"), "work", wrong)).await);
+        assert!(kind == Raised::Arguments && message.contains(text), "{message}");
+        assert!(checked.as_ref().unwrap().contains(text), "before the script begins: {checked:?}");
+    }
+    assert_eq!(server.calls().len(), calls, "nothing is sent");
+}
+
 /// ToolHive: its rate limits leave out inner calls.
 #[tokio::test]
 async fn a_call_of_a_script_beyond_the_rate_of_its_tool_is_not_sent() {
