@@ -28,7 +28,8 @@ fuzz_target!(|text: &str| {
     let operation = lines.next().unwrap_or_default();
     let data = lines.next().filter(|data| !data.is_empty()).unwrap_or(ROWS);
     let Ok(data) = serde_json::from_str::<&RawValue>(data) else { return };
-    let parameters = lines.next().and_then(|parameters| serde_json::from_str::<Map<_, _>>(parameters).ok());
+    let parameters =
+        lines.next().and_then(|parameters| serde_json::from_str::<Map<String, Value>>(parameters).ok());
     let parameters = parameters.unwrap_or_default();
     if let Some(script) = python_script(operation)
         && let Ok(task) = PythonTask::new(&script, data, &parameters, Duration::from_secs(1))
