@@ -20,7 +20,7 @@ use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 use vmcp_workflow::run::{CallEnd, ToolCall, ToolCaller};
 
-use super::object;
+use super::{OpenRun, object};
 use crate::answer;
 use crate::argument_check;
 use crate::call::{self, Denied, ask_client, first_text};
@@ -37,18 +37,24 @@ pub(super) struct Steps<'a> {
     span: Span,
     /// The client's own `_meta` as JSON, which each step sends on.
     meta: Option<String>,
+    run: &'a OpenRun,
 }
 
 impl<'a> Steps<'a> {
     /// `params` are those of the client's call.
-    pub(super) fn new(context: CallContext<'a>, span: Span, params: &OwnedParams) -> Steps<'a> {
+    pub(super) fn new(
+        context: CallContext<'a>,
+        span: Span,
+        params: &OwnedParams,
+        run: &'a OpenRun,
+    ) -> Steps<'a> {
         let mut meta = object(params.get(META));
         let is_of_request = |key: &str| {
             key == PROGRESS_TOKEN || META_OF_A_REQUEST.iter().any(|prefix| key.starts_with(prefix))
         };
         meta.retain(|key, _| !is_of_request(key));
         let meta = (!meta.is_empty()).then(|| Value::Object(meta).to_string());
-        Steps { context, span, meta }
+        Steps { context, span, meta, run }
     }
 }
 
@@ -101,7 +107,7 @@ impl Steps<'_> {
         engine.prepare(&snapshot, &caller.principal).await;
         let view = snapshot.view(&caller.principal);
         let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
-        match call_through_seam(context, tool, &call, self.meta.as_deref()).await {
+        match call_through_seam(context, tool, &call, self).await {
             Ok(end) => end,
             // Final: a repeated call is denied again, or runs a tool again whose result is withheld again.
             Err(error @ (CallError::Denied { .. } | CallError::Withheld { .. })) => {
@@ -116,7 +122,7 @@ async fn call_through_seam(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
     call: &ToolCall,
-    meta: Option<&str>,
+    steps: &Steps<'_>,
 ) -> Result<CallEnd, CallError> {
     let snapshot = context.snapshot;
     let written = raw(&Value::Object(call.arguments.clone()));
@@ -128,7 +134,8 @@ async fn call_through_seam(
     };
     let mut target = BackendTarget::tool(snapshot, tool);
     target.deadline = target.deadline.min(call.deadline);
-    let record = context.start_record(Origin::Step);
+    let mut record = context.start_record(Origin::Step);
+    record.record().run = steps.run.id().map(Box::from);
     let authorized = match call::authorize(context, record, target, Some(arguments.get())) {
         Ok(authorized) => authorized,
         Err(Denied) => return Ok(CallEnd::Failed("no backend offers this tool now".to_owned())),
@@ -137,8 +144,8 @@ async fn call_through_seam(
         authorized.settle(Outcome::ToolError);
         return Ok(CallEnd::Failed(argument_check::misfit(context, tool, violations)));
     }
-    let params =
-        params(&tool.name, arguments, call, meta).map_err(|reason| CallError::InvalidRequest { reason })?;
+    let params = params(&tool.name, arguments, call, steps.meta.as_deref())
+        .map_err(|reason| CallError::InvalidRequest { reason })?;
     Ok(end(authorized.call(&params).await?))
 }
 

@@ -8,7 +8,9 @@ use vmcp_backend::{ClientFacts, Event, RpcOutcome};
 use vmcp_wire::era::Era;
 
 use crate::Caller;
-use crate::testing::{DenyTool, KEYWORDS, Scripted, backends, call, call_with, engine, engine_with};
+use crate::testing::{
+    DenyTool, KEYWORDS, Scripted, SeenCalls, backends, call, call_with, engine, engine_with,
+};
 use vmcp_engine::engine::{Engine, Options};
 
 /// Looks an issue up, asks, and then notes the answer.
@@ -126,6 +128,26 @@ compositeTools:
         "texts": "one two", "image": "iVBORw==", "recording": "UklGRg==", "second": "T2dnUw==", "link": "fs://note",
     });
     assert_eq!(result["structuredContent"], expected, "{result}");
+}
+
+#[tokio::test]
+async fn a_run_and_its_steps_are_recorded_under_the_id_of_the_run() {
+    let (server, seen) = (server().await, Arc::<SeenCalls>::default());
+    let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
+    let yaml = backends(&[("fs", &server.url)], &format!("{KEYWORDS}{TRIAGE}"));
+    let engine = engine_with(&yaml, options).await;
+    let mut runs = Vec::new();
+    for name in ["composite.triage", "composite.broken"] {
+        call(&engine, name, json!({ "q": "bug" })).await.unwrap();
+        let records = seen.take();
+        let ids: Vec<_> = records.iter().map(|record| record.run.clone()).collect();
+        assert_eq!(ids.len(), if name == "composite.broken" { 2 } else { 3 }, "{ids:?}");
+        assert!(ids.iter().all(|id| id.is_some() && *id == ids[0]), "{name}: {ids:?}");
+        runs.push(ids[0].clone());
+    }
+    assert_ne!(runs[0], runs[1]);
+    call(&engine, "fs_work", json!({})).await.unwrap();
+    assert_eq!(seen.take().pop().unwrap().run, None);
 }
 
 /// ToolHive: its rate limits leave out the steps.
