@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use serde_json::value::RawValue;
 use vmcp_backend::CallError;
+use vmcp_engine::schema::CheckedArguments;
 use vmcp_model::catalog::CatalogTool;
+use vmcp_model::names::COMPOSITE;
 use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
@@ -60,12 +62,20 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
         (None, None)
     };
     let params = with_values.as_ref().unwrap_or(params);
+    let (mended, refused) = match tool.filter(|tool| &*tool.backend == COMPOSITE) {
+        Some(tool) => match Box::pin(with_checked_arguments(context, tool, params)).await {
+            Ok(mended) => (mended, unresolved),
+            Err(violations) => (None, unresolved.or(Some(violations))),
+        },
+        None => (None, unresolved),
+    };
+    let params = mended.as_ref().unwrap_or(params);
     let record = context.start_record(Origin::Client);
     let Ok(call) = call::authorize(context, record, target, params.get("arguments")) else {
         hidden::hold(context, begun).await;
         return unknown();
     };
-    if let Some(error) = unresolved {
+    if let Some(error) = refused {
         call.settle(Outcome::ToolError);
         return Answer::own(tool_result::error(&error));
     }
@@ -91,6 +101,26 @@ fn without_framework_keys(params: &OwnedParams, tool: &CatalogTool) -> Option<Ow
     let schema = tool.definition.input_schema.as_deref();
     let rest = framework_keys::without_framework_keys(params.get("arguments")?, schema)?;
     params.with(&[("arguments", Some(rest.get()))]).ok()
+}
+
+/// Mends and checks the arguments of a composite tool: no server checks them, and its first step may change
+/// something. Returns the parameters with mended arguments, or the violations.
+async fn with_checked_arguments(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    params: &OwnedParams,
+) -> Result<Option<OwnedParams>, String> {
+    let written = params.get("arguments").filter(|arguments| *arguments != "null").unwrap_or("{}");
+    let written: &RawValue = serde_json::from_str(written).map_err(|error| error.to_string())?;
+    match context.snapshot.check(tool).mend(tool, written).await {
+        CheckedArguments::AsWritten => check_arguments(context, tool, written).await.map(|()| None),
+        CheckedArguments::Mended(mended) => {
+            check_arguments(context, tool, &mended).await?;
+            let params = params.with(&[("arguments", Some(mended.get()))]);
+            params.map(Some).map_err(|error| error.to_string())
+        }
+        CheckedArguments::Refused(violations) => Err(misfit(context, tool, &violations)),
+    }
 }
 
 /// Checks the arguments of a client's own call, which may be absent.

@@ -24,10 +24,19 @@ pub(super) fn check(written: &Map<String, Value>, mistakes: &mut Mistakes) {
     }
 }
 
-/// Returns the schema of the arguments: as written, and an object in any case.
+/// Returns the schema of the arguments: as written, and an object in any case. An argument with a default may
+/// be left out.
 pub(super) fn schema(written: &Map<String, Value>) -> Value {
     let mut schema = written.clone();
     schema.entry("type").or_insert_with(|| json!("object"));
+    let properties = written.get("properties").and_then(Value::as_object);
+    let has_default = |name: &Value| {
+        let property = name.as_str().and_then(|name| properties?.get(name));
+        property.is_some_and(|property| property.get("default").is_some())
+    };
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !has_default(name));
+    }
     Value::Object(schema)
 }
 

@@ -227,6 +227,16 @@ fn arguments_of_another_type_than_an_object_are_a_mistake() {
 }
 
 #[test]
+fn an_argument_with_a_default_may_be_left_out() {
+    let properties = json!({ "q": { "type": "string" }, "n": { "type": "integer", "default": 3 } });
+    let parameters = json!({ "type": "object", "properties": properties, "required": ["n", "q"] });
+    let raw = json!({ "name": "t", "parameters": parameters, "steps": [{ "id": "a", "tool": "x" }] });
+    let tool = read(&raw).unwrap();
+    assert_eq!(tool.input_schema()["required"], json!(["q"]));
+    assert_eq!(tool.input_schema()["properties"], properties);
+}
+
+#[test]
 fn mistakes_of_a_result_are_named() {
     let with_output =
         |output: Value| json!({ "name": "t", "steps": [{ "id": "a", "tool": "x" }], "output": output });

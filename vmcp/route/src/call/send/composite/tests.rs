@@ -131,6 +131,24 @@ compositeTools:
 }
 
 #[tokio::test]
+async fn arguments_that_do_not_fit_are_refused_before_the_first_step() {
+    let (engine, server) = setup("").await;
+    let found = |arguments: Value| json!({ "tool_name": "composite.triage", "parameters": arguments });
+    for (arguments, named) in [(json!({}), "q"), (json!({ "q": "x", "n": "many" }), "n")] {
+        let direct = call(&engine, "composite.triage", arguments.clone()).await.unwrap();
+        let found = call(&engine, "optim.call_tool", found(arguments)).await.unwrap();
+        for refused in [direct, found] {
+            assert_eq!(refused["isError"], true, "{refused}");
+            let text = refused["content"][0]["text"].as_str().unwrap();
+            assert!(text.contains("do not fit the schema") && text.contains(named), "{text}");
+        }
+    }
+    assert!(server.calls().is_empty(), "no step has begun");
+    let mended = call(&engine, "triage", json!({ "q": "x", "n": "7" })).await.unwrap();
+    assert_eq!(mended["structuredContent"]["n"], 7, "{mended}");
+}
+
+#[tokio::test]
 async fn a_run_and_its_steps_are_recorded_under_the_id_of_the_run() {
     let (server, seen) = (server().await, Arc::<SeenCalls>::default());
     let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
