@@ -1,6 +1,6 @@
 //! Fuzzes operations on datasets: the first line is the operation, the second one the data as JSON, the third
 //! one its parameters. An operation is refused in words, or answers with JSON; words never become SQL that
-//! SQLite cannot parse. The rows of a script in Python are values, and as many as it is told.
+//! SQLite cannot parse. A script in Python gets as many rows as its task counts.
 #![no_main]
 
 use std::time::Duration;
