@@ -79,7 +79,7 @@ pub enum DatasetError {
         "data: {0} bytes are too many for `python:`, the limit is {MAX_PYTHON_BYTES}; name a part by `path`, or use `sql: SELECT … FROM data`"
     )]
     TooLargeForPython(usize),
-    /// Data that are no value in Python.
+    /// Data that Python cannot hold.
     #[error("data: Python cannot read them: {0}; use `sql: SELECT … FROM data`")]
     Unreadable(String),
     /// A long operation.

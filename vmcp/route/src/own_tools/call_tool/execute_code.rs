@@ -43,6 +43,7 @@ use self::settings::{job_of, job_settings, limits, pool_settings};
 use self::waiting::Waiting;
 use crate::answer::tool_result;
 use crate::answer::{Answer, Content};
+use crate::call;
 use crate::call::input_rounds::{InputRounds, Next};
 use crate::caller::{CallContext, Caller};
 use crate::own_tools::arguments::dialect::Dialect;
@@ -154,7 +155,7 @@ async fn drive(
     let mut part = begin(context, params, kept).await?;
     let mut author = unless_cancelled(caller, Box::pin(prepare(context, &part, arguments))).await??;
     for _ in 0..MAX_QUESTION_ROUNDS {
-        let run = run_part(context, arguments, part);
+        let run = run_part(context, Some(params), arguments, part);
         let (questions, state) = match unless_cancelled(caller, run).await?? {
             PartEnd::Ended { ran, may_have_changed, start_failure } => {
                 let repaired = match (&mut author, &ran.finished.end) {
@@ -318,9 +319,10 @@ enum PartEnd {
     AsksAgain(Box<Waiting>, String),
 }
 
-/// Runs a script to its end or its next question.
+/// Runs a script to its end or its next question. `params` are those of the call whose tools it calls.
 async fn run_part(
     context: CallContext<'_>,
+    params: Option<&OwnedParams>,
     arguments: &CodeArguments,
     part: Part,
 ) -> Result<PartEnd, String> {
@@ -330,7 +332,9 @@ async fn run_part(
     };
     let limits = limits(config, arguments);
     let principal = context.caller.principal.key();
-    let host = Host::new(context, arguments.dialect).over_rows(arguments.is_over_rows);
+    let host = Host::new(context, arguments.dialect)
+        .over_rows(arguments.is_over_rows)
+        .with_meta(params.and_then(call::own_meta));
     let begun = Instant::now();
     let job = job_of(config, arguments.dialect);
     // The reason for which a worker runs the script of a Job, also after an earlier part of the call.

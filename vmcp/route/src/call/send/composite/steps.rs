@@ -13,23 +13,20 @@ use vmcp_engine::telemetry::calls::{Origin, Outcome};
 use vmcp_json::text;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
-use vmcp_wire::meta::{META, PROGRESS_TOKEN};
+use vmcp_wire::meta::META;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 use vmcp_workflow::run::{CallEnd, ToolCall, ToolCaller};
 
-use super::{OpenRun, object};
+use super::OpenRun;
 use crate::answer;
 use crate::argument_check;
 use crate::call::{self, Denied, ask_client, first_text};
 use crate::caller::Consent;
 use crate::caller::{CallContext, Caller};
 use crate::router::{self, BackendTarget};
-
-/// Prefixes of keys in `_meta` that are about one request: of the protocol, and of vmcp.
-const META_OF_A_REQUEST: [&str; 2] = ["io.modelcontextprotocol/", "vmcp/"];
 
 /// Calls tools for the steps of one run.
 pub(super) struct Steps<'a> {
@@ -48,12 +45,7 @@ impl<'a> Steps<'a> {
         params: &OwnedParams,
         run: &'a OpenRun,
     ) -> Steps<'a> {
-        let mut meta = object(params.get(META));
-        let is_of_request = |key: &str| {
-            key == PROGRESS_TOKEN || META_OF_A_REQUEST.iter().any(|prefix| key.starts_with(prefix))
-        };
-        meta.retain(|key, _| !is_of_request(key));
-        let meta = (!meta.is_empty()).then(|| Value::Object(meta).to_string());
+        let meta = call::own_meta(params);
         Steps { context, span, meta, run }
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Host<'a> {
     dialect: Dialect,
     /// True for a script over rows: each of its calls is refused.
     is_over_rows: bool,
+    /// The client's own `_meta` as JSON, which each call sends on.
+    meta: Option<String>,
     caller: Caller,
     /// True if the client can be asked.
     can_ask: bool,
@@ -62,7 +64,12 @@ impl<'a> Host<'a> {
             ..caller.clone()
         };
         let changes = AtomicUsize::new(0);
-        Host { context, dialect, is_over_rows: false, caller, can_ask, user_time, changes }
+        Host { context, dialect, is_over_rows: false, meta: None, caller, can_ask, user_time, changes }
+    }
+
+    /// Sends the client's own `_meta` with each call.
+    pub(super) fn with_meta(self, meta: Option<String>) -> Host<'a> {
+        Host { meta, ..self }
     }
 
     /// Refuses each call of the script, if it is one over rows.
@@ -85,8 +92,8 @@ impl<'a> Host<'a> {
         (snapshot, view)
     }
 
-    fn inner_caller(&self) -> InnerCaller {
-        InnerCaller { can_ask: self.can_ask, dialect: self.dialect }
+    fn inner_caller(&self) -> InnerCaller<'_> {
+        InnerCaller { can_ask: self.can_ask, dialect: self.dialect, meta: self.meta.as_deref() }
     }
 
     fn context_of<'b>(&'b self, snapshot: &'b Snapshot, view: &'b View) -> CallContext<'b> {

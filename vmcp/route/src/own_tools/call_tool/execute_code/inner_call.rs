@@ -32,10 +32,12 @@ const MAX_RESULT: usize = 32 << 20;
 
 /// The script that makes a call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InnerCaller {
+pub(super) struct InnerCaller<'a> {
     /// True if the client takes questions.
     pub(super) can_ask: bool,
     pub(super) dialect: Dialect,
+    /// The client's own `_meta` as JSON.
+    pub(super) meta: Option<&'a str>,
 }
 
 /// Calls a tool, or goes on with a call of it; `None` if a policy denies the call.
@@ -43,10 +45,10 @@ pub(super) async fn call(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
     mut asking: AskingCall,
-    script: InnerCaller,
+    script: InnerCaller<'_>,
 ) -> Option<Called<AskingCall>> {
     for round in 0..MAX_ROUNDS {
-        match call_once(context, tool, &asking, script.dialect).await? {
+        match call_once(context, tool, &asking, script).await? {
             Called::Asks(next) if next.questions.is_empty() && next.state.is_some() => {
                 pause_before_repeat(round).await;
                 asking = next;
@@ -104,7 +106,7 @@ async fn call_once(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
     asking: &AskingCall,
-    dialect: Dialect,
+    script: InnerCaller<'_>,
 ) -> Option<Called<AskingCall>> {
     let written = to_raw_value(&asking.arguments).unwrap_or_default();
     // Replaced before anything is judged, as by call_tool.
@@ -139,7 +141,7 @@ async fn call_once(
         // Stricter than call_tool: a script's values have types, and an exception names its line.
         _ => argument_check::check_arguments(context, tool, arguments).await,
     };
-    let params = match strict.and_then(|()| asking.params(arguments)) {
+    let params = match strict.and_then(|()| asking.params(arguments, script.meta)) {
         Ok(params) => params,
         Err(message) => {
             authorized.settle(Outcome::ToolError);
@@ -149,7 +151,7 @@ async fn call_once(
     Some(match authorized.call(&params).await {
         Ok(response) => {
             let is_confirmed = caller.consent.covers(&tool.name);
-            end(response, asking, is_confirmed, dialect)
+            end(response, asking, is_confirmed, script.dialect)
         }
         Err(
             error @ (CallError::NotConfirmed { .. }

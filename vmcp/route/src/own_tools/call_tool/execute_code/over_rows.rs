@@ -40,7 +40,7 @@ pub(in crate::own_tools) async fn run(
         is_over_rows: true,
         start_failure: None,
     };
-    let part = run_part(context, &arguments, Part::New);
+    let part = run_part(context, None, &arguments, Part::New);
     match unless_cancelled(context.caller, Box::pin(part)).await?? {
         PartEnd::Ended { ran, start_failure, .. } => {
             let warning = start_failure.as_deref().map(report::warning);

@@ -224,6 +224,23 @@ async fn a_reference_stands_for_its_value_in_the_calls_of_a_script() {
     assert_eq!(server.calls().len(), calls, "nothing is sent");
 }
 
+#[tokio::test]
+async fn calls_of_a_script_send_the_metadata_of_the_client() {
+    let server = server().await;
+    let engine = engine(&backends(&[("fs", &server.url)], OFFERED)).await;
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let view = snapshot.view(&caller.principal);
+    let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
+    let meta = json!({ "com.example/tenant": "blue", "progressToken": 7, "vmcp/own": 1 });
+    let params = OwnedParams::from_text(json!({ "name": "x", "_meta": meta }).to_string()).unwrap();
+    let host = Host::new(context, Dialect::Python).with_meta(call::own_meta(&params));
+    let called = host.call(tool(Some("fs"), "work", &json!({ "n": 1 }))).await;
+    assert!(matches!(called, Called::Ended(CallEnd::Value(_))), "{called:?}");
+    let sent = server.calls().pop().unwrap();
+    assert_eq!(sent["_meta"]["com.example/tenant"], "blue", "{sent}");
+    assert!(sent["_meta"].get("vmcp/own").is_none() && sent["_meta"].get("progressToken").is_none());
+}
+
 /// ToolHive: its rate limits leave out inner calls.
 #[tokio::test]
 async fn a_call_of_a_script_beyond_the_rate_of_its_tool_is_not_sent() {
