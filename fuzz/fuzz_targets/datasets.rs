@@ -1,14 +1,14 @@
 //! Fuzzes operations on datasets: the first line is the operation, the second one the data as JSON, the third
 //! one its parameters. An operation is refused in words, or answers with JSON; words never become SQL that
-//! SQLite cannot parse.
+//! SQLite cannot parse. A script in Python gets as many rows as its task counts.
 #![no_main]
 
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use serde_json::Value;
 use serde_json::value::RawValue;
-use vmcp_results::dataset::{DatasetError, SqlError, process};
+use serde_json::{Map, Value};
+use vmcp_results::dataset::{DatasetError, PythonTask, SqlError, process, python_script};
 
 /// Messages of SQLite about a statement that it cannot parse.
 const UNPARSED: [&str; 6] = [
@@ -28,8 +28,16 @@ fuzz_target!(|text: &str| {
     let operation = lines.next().unwrap_or_default();
     let data = lines.next().filter(|data| !data.is_empty()).unwrap_or(ROWS);
     let Ok(data) = serde_json::from_str::<&RawValue>(data) else { return };
-    let parameters = lines.next().and_then(|parameters| serde_json::from_str(parameters).ok());
-    match process(data, operation, &parameters.unwrap_or_default(), Duration::from_secs(1)) {
+    let parameters =
+        lines.next().and_then(|parameters| serde_json::from_str::<Map<String, Value>>(parameters).ok());
+    let parameters = parameters.unwrap_or_default();
+    if let Some(script) = python_script(operation)
+        && let Ok(task) = PythonTask::new(&script, data, &parameters, Duration::from_secs(1))
+        && let Value::Array(rows) = &task.context[1]
+    {
+        assert_eq!(rows.len(), task.original_size);
+    }
+    match process(data, operation, &parameters, Duration::from_secs(1)) {
         Ok(processed) => {
             let value: Value = serde_json::from_str(processed.value.get()).expect("an answer is JSON");
             match value {

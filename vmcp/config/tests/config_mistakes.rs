@@ -48,7 +48,7 @@ mistakes! {
             "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, `Contextual`, not `none`; choose one of `Auto`, `All`, `MetaOnly`, `Contextual`\n\
              f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `admin`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `largeResults`, `ownResources`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `contextual`, `learning`, `queryLog`, `metricsRetentionDays`, `llm`, `recommendTools`, `discovery`, `sessionHooks`, `rerank`, `limits`",
         "codeMode: {}" =>
-            "f:1: codeMode: unknown key; not supported yet: remove it",
+            "f:1: codeMode: unknown key; add `execute_tool_script` to `optimizer.tools`; `code` has the limits, as `maxParallel` and `callTimeout`",
         "operational:\n  failureHandling:\n    healthCheckInterval: 1s" =>
             "f:3: operational.failureHandling.healthCheckInterval: unknown key; remove it: each call and each listing (every `proxy.refreshInterval`) shows whether a backend is alive",
         "mcpServers: {}" =>

@@ -6,6 +6,7 @@
 //! compile   Operation → SQL with bound values
 //! table     rows → a table of SQLite; runs SQL within limits     ← `sql:` enters here
 //! outline   columns and types of a table, for a language model that writes SQL
+//! python    rows → values for a script, which code mode runs    ← `python:`
 //! ```
 
 mod compile;
@@ -13,6 +14,7 @@ mod functions;
 mod grammar;
 mod memory;
 mod outline;
+mod python;
 mod rows;
 mod sql_error;
 mod table;
@@ -30,13 +32,14 @@ use table::Table;
 
 pub use grammar::Misunderstood;
 pub use outline::{Column, Outline, outline};
-pub use sql_error::SqlError;
+pub use python::{MAX_PYTHON_BYTES, PythonTask, processed_by_python, python_script};
+pub use sql_error::{MAX_RESULT_BYTES, SqlError};
 
 /// Longest operation, in bytes.
 pub const MAX_OPERATION_BYTES: usize = 16 * 1024;
 /// Prefix of an operation in SQL.
 const SQL: &str = "sql:";
-/// Prefix of an operation in Python, which is refused: code mode runs Python.
+/// Prefix of an operation in Python, which code mode runs.
 const PYTHON: &str = "python:";
 
 /// The result of an operation.
@@ -61,11 +64,24 @@ pub enum DatasetError {
     /// SQL that was refused, failed or met a limit.
     #[error(transparent)]
     Sql(#[from] SqlError),
-    /// Python.
+    /// Python where nothing runs it.
     #[error(
-        "operation: `python:` is not run here; optim.execute_code runs Python where code mode is on, on a result that its `context` refers to; use words or `sql: SELECT … FROM data`"
+        "operation: `python:` needs code mode (optim.execute_code), which is off for this client; use `sql: SELECT … FROM data`, or words"
     )]
     Python,
+    /// Python without a script.
+    #[error(
+        "operation: `python:` needs a script behind it, such as `python: sum(row['amount'] for row in rows)`"
+    )]
+    NoScript,
+    /// Data that a script cannot be given.
+    #[error(
+        "data: {0} bytes are too many for `python:`, the limit is {MAX_PYTHON_BYTES}; name a part by `path`, or use `sql: SELECT … FROM data`"
+    )]
+    TooLargeForPython(usize),
+    /// Data that Python cannot hold.
+    #[error("data: Python cannot read them: {0}; use `sql: SELECT … FROM data`")]
+    Unreadable(String),
     /// A long operation.
     #[error("operation is too long: {0} bytes, the limit is {MAX_OPERATION_BYTES}")]
     TooLong(usize),
@@ -73,7 +89,7 @@ pub enum DatasetError {
 
 /// Runs an operation on data, a JSON value; a string is text, whose lines are rows. `parameters` override
 /// literals of words, and are the named parameters of SQL. Blocks for at most about `timeout`, and for the
-/// time to read the data once.
+/// time to read the data once. Python is refused: see [`PythonTask`].
 pub fn process(
     data: &RawValue,
     operation: &str,

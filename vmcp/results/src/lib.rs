@@ -4,7 +4,7 @@
 //! content   a tool's result → the value that is kept, and the pictures that are not
 //! shape     types, lengths and keys in a line          preview   the beginning, valid in itself
 //! path      JSON paths within a budget                 read      a slice of a value
-//! pieces    BM25 over the parts of a result            dataset   words and SQL over its rows
+//! pieces    BM25 over the parts of a result            dataset   words, SQL and Python over its rows
 //! envelope  the answer in place of a result
 //! store     results by owner, sealed at rest, bounded by size and time
 //! ```

@@ -6,7 +6,7 @@ use vmcp_json::text;
 use crate::json;
 
 /// Key of a reference.
-const RESULT_REF: &str = "$result_ref";
+pub const RESULT_REF: &str = "$result_ref";
 /// Key of a reference in the data of a dataset, too.
 const SHORT_REF: &str = "$ref";
 /// Key of the path within the result.

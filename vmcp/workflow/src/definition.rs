@@ -30,6 +30,8 @@ pub const MAX_PARALLEL: usize = 10;
 pub const MAX_RETRIES: u32 = 10;
 /// Most bytes of a form's schema.
 const MAX_SCHEMA: usize = 100 * 1024;
+/// Deepest nesting of a form's schema.
+const MAX_SCHEMA_DEPTH: usize = 10;
 const RUN_TIMEOUT: Duration = Duration::from_mins(30);
 const STEP_TIMEOUT: Duration = Duration::from_mins(5);
 /// Most time of one run or one step.
@@ -104,6 +106,8 @@ pub(crate) struct Question {
     pub(crate) schema: Map<String, Value>,
     pub(crate) on_decline: RefusalAction,
     pub(crate) on_cancel: RefusalAction,
+    /// Most time until the answer; `None`: that of the run.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// A call for each item of a list.
@@ -116,6 +120,8 @@ pub(crate) struct ForEach {
     pub(crate) call: Call,
     /// True if the other items are still called after one has failed.
     pub(crate) items_may_fail: bool,
+    /// Most time of all items together; `None`: that of the run.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// Arguments of a tool: JSON whose texts are templates.

@@ -62,7 +62,8 @@ pub struct RawStep {
     /// Output for templates of other steps when this one is skipped, or fails and the run goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_results: Option<Value>,
-    /// Most time of the step with its retries. Default: `5m`.
+    /// Most time of a call with its retries, of a question until its answer, or of all items of a `forEach`;
+    /// then the step fails. Default: `5m` for a call, else the time of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
     /// Question of an `elicitation` step, a template.
@@ -80,7 +81,8 @@ pub struct RawStep {
     /// List of a `forEach` step: a template that yields a list, or its JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// Name of the current item in templates: `{{.forEach.NAME}}`. Default: `item`.
+    /// Name of the current item in templates, `{{.forEach.NAME}}`: letters, digits and `_`, and not `index`.
+    /// Default: `item`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item_var: Option<String>,
     /// Most items of a `forEach` step, 1 to 1,000; a longer list fails the step. Default: 100.

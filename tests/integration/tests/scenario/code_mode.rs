@@ -113,6 +113,7 @@ async fn two_processes() -> (Vec<Fixture>, Vmcp, Vmcp, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = json!({
         "server": { "sessionKeys": ["a key of the two processes, long enough"] },
+        "profiles": { "other": {} },
         "optimizer": {
             "tools": ["find_tool", "call_tool", "execute_code"],
             "storage": { "dir": folder.path() },
@@ -160,7 +161,7 @@ async fn a_script_that_waits_goes_on_at_another_process_for_its_own_client_alone
     first.process.signal("KILL").await;
     first.process.ended().await;
 
-    let client = second.modern().declaring(capable);
+    let client = second.modern().declaring(capable.clone());
     let mut answered = asking();
     answered["requestState"] = asked.result()["requestState"].clone();
     answered["inputResponses"] = json!({ "1/user_name": ada("", &json!({})) });
@@ -173,6 +174,9 @@ async fn a_script_that_waits_goes_on_at_another_process_for_its_own_client_alone
         let answer = client.request("tools/call", refused).await;
         assert!(answer.text.contains(why), "{}", answer.text);
     }
+    let stranger = Client::modern(&format!("{}/other", second.url)).declaring(capable);
+    let refused = stranger.request("tools/call", answered.clone()).await;
+    assert!(refused.text.contains("belongs to another identity"), "of another profile: {}", refused.text);
     // Without an answer it is asked again.
     let mut unanswered = answered.clone();
     unanswered.as_object_mut().expect("an object").remove("inputResponses");

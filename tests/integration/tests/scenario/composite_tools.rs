@@ -4,7 +4,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use vmcp_integration::{Client, Fixture, Messages, Redis, Vmcp, VmcpBuilder};
+use vmcp_integration::{Client, Fixture, Messages, Redis, Vmcp, VmcpBuilder, eventually};
+
+use super::audit::events;
 
 /// A→(B, C)→D, a question before a call, and a tool that asks its user itself.
 fn tools() -> Value {
@@ -96,6 +98,25 @@ async fn steps_that_depend_on_one_another_wait_and_others_overlap() {
     let output = &answer.result()["structuredContent"];
     assert_eq!((&output["count"], &output["completed"]), (&json!(2), &json!(2)), "{}", answer.text);
     assert_eq!(output["iterations"][1]["output"]["arguments"]["of"], "y", "{}", answer.text);
+}
+
+#[tokio::test]
+async fn audit_events_of_a_run_and_its_steps_have_the_id_that_operators_see() {
+    let backends = backends().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("audit.jsonl");
+    let vmcp = start_with(&backends, json!({"audit": {"enabled": true, "logFile": file}})).await;
+    vmcp.modern().request("tools/call", call("composite.diamond", &json!({"ms": 1}))).await;
+    let id = vmcp.admin_json("admin/runs").await["runs"][0]["id"].clone();
+    assert!(id.is_string(), "{id}");
+    let names = eventually("an event of the run, and one of each step", async || {
+        let of_run = |event: &Value| event["metadata"]["extra"]["run"] == id && event["outcome"] == "success";
+        let events: Vec<_> = events(&file).into_iter().filter(of_run).collect();
+        let names: Vec<_> = events.iter().map(|event| event["target"]["name"].to_string()).collect();
+        (names.len() == 5).then_some(names)
+    })
+    .await;
+    assert!(names.iter().any(|name| name.contains("composite.diamond")), "{names:?}");
 }
 
 #[tokio::test]

@@ -300,3 +300,124 @@ async fn a_client_that_samples_has_its_model_write_the_query() {
         assert!(asked.is_empty() && answer.text.contains("operation not understood"), "{}", answer.text);
     }
 }
+
+/// A server whose clients run scripts, all but Bob.
+async fn scripting() -> Vmcp {
+    let config = json!({
+        "optimizer": {"tools": ["find_tool", "call_tool", "execute_code"]},
+        "incomingAuth": {"authz": {"policies": [
+            "permit(principal, action, resource);",
+            r#"forbid(principal == Client::"bob", action, resource == Tool::"optim.execute_code");"#,
+        ]}},
+    });
+    builder(json!({})).await.config(config).start().await
+}
+
+async fn process(client: &Client, reference: &str, operation: &str, timeout: u64) -> HttpAnswer {
+    let parameters = json!({"least": 999});
+    let arguments =
+        json!({"data": reference, "operation": operation, "parameters": parameters, "timeout": timeout});
+    client.call_tool("optim_process_large_dataset", arguments).await
+}
+
+#[tokio::test]
+async fn an_operation_in_python_runs_over_all_rows() {
+    let vmcp = scripting().await;
+    let modern = ready(vmcp.modern().bearing(ALICE)).await;
+    for client in [Client::legacy_bearing(&vmcp.url, ALICE).await, modern] {
+        let reference = rows(&client, 20_000).await;
+        for (operation, result) in [
+            ("python: sum(row['value'] for row in rows)", json!(9_990_000)),
+            ("python: [len(rows), len(data), data[7]['id']]", json!([20_000, 20_000, 7])),
+            (
+                "python:\n    least = parameters['least']\n    large = 0\n    for row in rows:\n        \
+                 if row['value'] >= least:\n            large += 1\n    {'large': large}",
+                json!({"large": 20}),
+            ),
+            ("python: import statistics\nstatistics.median([row['value'] for row in rows])", json!(499.5)),
+            ("PYTHON: print('no value')", json!("no value\n")),
+        ] {
+            let answer = process(&client, &reference, operation, 30).await;
+            let done = answer.structured();
+            assert_eq!((&done["success"], &done["result"]), (&json!(true), &result), "{}", answer.text);
+            assert_eq!((&done["original_size"], &done["operation"]), (&json!(20_000), &json!(operation)));
+        }
+        let drawn = "python: print('drawn')\nplot('bar', rows[:3], 'name', 'value')\nlen(rows)";
+        let drawn = process(&client, &reference, drawn, 30).await;
+        let done = drawn.structured();
+        assert_eq!((&done["pictures"], &done["output"]), (&json!(1), &json!("drawn\n")), "{}", drawn.text);
+        assert_eq!(drawn.result()["content"][1]["mimeType"], "image/png");
+        let many =
+            process(&client, &reference, "python: [row for row in rows if row['value'] < 100]", 30).await;
+        let kept =
+            many.structured()["result"]["result_ref"].as_str().unwrap_or_else(|| panic!("{}", many.text));
+        let counted = process(&client, kept, "count", 30).await;
+        assert_eq!(counted.structured()["result"], 2_000, "a large answer is kept: {}", counted.text);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_of_an_operation_in_python_has_its_own_error_and_its_script_reaches_no_tool() {
+    let vmcp = scripting().await;
+    let alice = ready(vmcp.modern().bearing(ALICE)).await;
+    let reference = rows(&alice, 2_000).await;
+    let begun = std::time::Instant::now();
+    let hangs = process(&alice, &reference, "python: while True: pass", 1).await;
+    let shape = json!({
+        "success": false, "error": "Code execution timed out after 1 seconds", "error_type": "TimeoutError", "timeout": 1.0,
+    });
+    assert_eq!(hangs.structured(), &shape, "{}", hangs.text);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    for (operation, kind, line, limit) in [
+        ("python: 'a' * 10**10", "MemoryError", None, None),
+        ("python: print('x' * 100000)", "OutputLimitError", None, Some(65_536)),
+        ("python: 'x' * 20000000", "ResultLimitError", None, Some(16_777_216)),
+        ("python:\n    total = 0\n    total / 0", "ZeroDivisionError", Some(3), None),
+        ("python: total = 0\nrows['no']", "TypeError", Some(2), None),
+        ("python: call_tool('data', 'rows', {'count': 1})", "PermissionError", Some(1), None),
+        ("python: search_tools('rows')", "PermissionError", Some(1), None),
+        ("python: open('/etc/passwd')", "PermissionError", None, None),
+    ] {
+        let refused = process(&alice, &reference, operation, 30).await;
+        let failed = refused.structured();
+        assert!(refused.is_tool_error() && failed["success"] == false, "{operation}: {}", refused.text);
+        assert_eq!(failed["error_type"], kind, "{operation}: {}", refused.text);
+        for (key, value) in [("line", line), ("limit", limit)] {
+            assert!(value.is_none() || failed[key].as_u64() == value, "{operation}: {key}: {}", refused.text);
+        }
+    }
+    let tool = process(&alice, &reference, "python: call_tool('data_rows', {'count': 1})", 30).await;
+    assert!(tool.text.contains("calls no tool"), "{}", tool.text);
+    // More than 8.4 MB.
+    let large = rows(&alice, 190_000).await;
+    let refused = process(&alice, &large, "python: len(rows)", 30).await;
+    assert!(
+        refused.text.contains("the limit is 8388608") && refused.text.contains("sql:"),
+        "{}",
+        refused.text
+    );
+    let part = json!({"data": large, "path": "$[0:100]", "operation": "python: len(rows)"});
+    let part = alice.call_tool("optim_process_large_dataset", part).await;
+    assert_eq!(part.structured()["result"], 100, "{}", part.text);
+}
+
+#[tokio::test]
+async fn an_operation_in_python_needs_code_mode_for_its_client() {
+    let vmcp = scripting().await;
+    let bob = ready(vmcp.modern().bearing(BOB)).await;
+    let off = builder(json!({})).await.start().await;
+    let elsewhere = ready(off.modern().bearing(ALICE)).await;
+    let mut answers = Vec::new();
+    for client in [bob, elsewhere] {
+        let reference = rows(&client, 2_000).await;
+        let refused = process(&client, &reference, "python: len(rows)", 30).await;
+        assert!(refused.is_tool_error(), "{}", refused.text);
+        let failed = refused.structured().clone();
+        let error = failed["error"].as_str().expect("an error");
+        assert!(error.contains("needs code mode") && error.contains("`sql: SELECT … FROM data`"), "{failed}");
+        answers.push(failed);
+        let counted = process(&client, &reference, "sql: SELECT count(*) AS n FROM data", 30).await;
+        assert_eq!(counted.structured()["result"], json!([{"n": 2_000}]), "{}", counted.text);
+    }
+    assert_eq!(answers[0], answers[1], "a denied client reads the same as one of a server without code mode");
+}

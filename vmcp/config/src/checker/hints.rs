@@ -9,7 +9,9 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
         "outgoingAuth.backends.subjectProviderName" => {
             "it belongs to the block of the type, such as `tokenExchange: { subjectProviderName: … }`"
         }
-        "codeMode" => "not supported yet: remove it",
+        "codeMode" => {
+            "add `execute_tool_script` to `optimizer.tools`; `code` has the limits, as `maxParallel` and `callTimeout`"
+        }
         "compositeToolRefs" => "only the Kubernetes resource has this: write `compositeTools`",
         "incomingAuth.oidc.introspection" => {
             "write `introspectionUrl`, `clientId` and `clientSecret: '${file:/path}'`"

@@ -24,6 +24,8 @@ pub struct Profile {
     pub tools: Vec<NamePattern>,
     /// True if only tools belong to it that declare to change nothing.
     pub read_only: bool,
+    /// True if its clients may run scripts, where vmcp offers that.
+    pub code_mode: bool,
     /// Tools that its `tools/list` shows; `None`: as for all.
     pub exposure: Option<Exposure>,
 }
@@ -41,6 +43,9 @@ pub struct RawProfile {
     pub tools: Vec<String>,
     /// Only tools belong to it that their server declares to change nothing (`readOnlyHint: true`).
     pub read_only: bool,
+    /// Scripts belong to it where `optimizer.tools` offers them. `false`: for clients that bring a code mode of
+    /// their own. Default: `true`.
+    pub code_mode: Option<bool>,
     /// Tools that its `tools/list` shows. Default: `optimizer.exposure`.
     pub exposure: Option<Exposure>,
 }
@@ -70,6 +75,7 @@ pub(crate) fn validate(
             servers: (!servers.is_empty()).then_some(servers),
             tools: raw.tools.iter().map(|pattern| NamePattern::new(pattern.as_str())).collect(),
             read_only: raw.read_only,
+            code_mode: raw.code_mode.unwrap_or(true),
             exposure: raw.exposure,
         };
         (name.as_str().into(), profile)

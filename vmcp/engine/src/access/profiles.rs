@@ -30,7 +30,9 @@ impl ProfilePolicy {
         let has_server = || profile.servers.as_ref().is_none_or(|servers| servers.contains(backend));
         match item {
             // A client of a part of the catalog does not change the whole.
-            Item::OwnTool(name) => !OptimTool::names_admin(name),
+            Item::OwnTool(name) => {
+                !OptimTool::names_admin(name) && (profile.code_mode || !OptimTool::names_scripts(name))
+            }
             Item::Tool(tool) | Item::Task { tool, .. } => {
                 let named =
                     || profile.tools.is_empty() || profile.tools.iter().any(|p| p.matches(&tool.name));

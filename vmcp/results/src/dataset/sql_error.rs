@@ -7,7 +7,7 @@ use super::memory::MAX_GROWTH_BYTES;
 /// Rows of an answer; a query with more is an error.
 pub(super) const MAX_RESULT_ROWS: usize = 100_000;
 /// Bytes of an answer, 16 MiB; a larger one is an error.
-pub(super) const MAX_RESULT_BYTES: usize = 16 << 20;
+pub const MAX_RESULT_BYTES: usize = 16 << 20;
 
 /// Errors of a query. The text is for the model that wrote it.
 #[derive(Debug, thiserror::Error)]

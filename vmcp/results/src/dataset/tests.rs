@@ -129,7 +129,7 @@ fn what_is_not_understood_says_what_is() {
         ("group by city sort by average", "name the number"),
         ("group by city sort by amount", "name the number"),
         ("first 3 rows, last 2 rows", "two limits"),
-        ("python: print(1)", "optim.execute_code runs Python"),
+        ("python: print(1)", "`python:` needs code mode (optim.execute_code), which is off"),
     ] {
         let error = run(&sales(), operation, &json!({})).unwrap_err();
         assert!(error.contains(message), "{operation}: {error}");

@@ -2,15 +2,29 @@
 //! where the backend takes none. The backend's own name for the subject is written in its place when the
 //! request is sent; all other bytes stay.
 
+use serde_json::{Map, Value};
 use vmcp_backend::CallError;
 use vmcp_wire::headers::build_param_headers;
 use vmcp_wire::lists::tasks::TASK;
+use vmcp_wire::meta::{META, PROGRESS_TOKEN};
 use vmcp_wire::owned::OwnedParams;
 
 use super::task_calls;
 use crate::caller::CallContext;
 use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
+
+/// Prefixes of keys in `_meta` that are about one request: of the protocol, and of vmcp.
+const META_OF_A_REQUEST: [&str; 2] = ["io.modelcontextprotocol/", "vmcp/"];
+
+/// Returns the client's own `_meta` as JSON, for the calls of a step or of a script; `None` if it is empty.
+pub(crate) fn own_meta(params: &OwnedParams) -> Option<String> {
+    let mut meta: Map<String, Value> = serde_json::from_str(params.get(META)?).ok()?;
+    let is_of_request =
+        |key: &str| key == PROGRESS_TOKEN || META_OF_A_REQUEST.iter().any(|prefix| key.starts_with(prefix));
+    meta.retain(|key, _| !is_of_request(key));
+    (!meta.is_empty()).then(|| Value::Object(meta).to_string())
+}
 
 /// The parameters of one request to a backend.
 pub(super) struct Outgoing {

@@ -243,6 +243,8 @@ impl Exchange<'_> {
         let run = composite::run(self.way.context, tool, params, self.continues, &mut self.open_run);
         let answer = Box::pin(run).await;
         self.recorder.answered(answer.as_ref().map_or_else(CallError::transmission, |_| Transmission::Sent));
+        let run = self.open_run.as_ref().and_then(OpenRun::id).map(Box::from);
+        self.recorder.record().run = run;
         if let Ok(Response { outcome: RpcOutcome::Result(result), .. }) = &answer {
             self.recorder.receives(result.size());
         }

@@ -15,6 +15,7 @@ use tracing::{Instrument, info_span};
 use vmcp_backend::{CallError, Transmission};
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
+use vmcp_model::names::COMPOSITE;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
@@ -124,8 +125,9 @@ async fn call(
         return refused;
     };
     let strict = match &checked {
-        // Scalars of another type are left to the server, unless a policy has judged them.
-        Ok(_) if authorized.judges_arguments() => {
+        // Scalars of another type are left to the server, unless a policy has judged them, or no server
+        // checks them.
+        Ok(_) if authorized.judges_arguments() || &*tool.backend == COMPOSITE => {
             argument_check::check_arguments(context, tool, parameters).await
         }
         _ => Ok(()),

@@ -13,7 +13,7 @@
 pub(super) mod keeping;
 pub(super) mod process_large_dataset;
 pub(super) mod read_result;
-pub(super) mod references;
+pub(crate) mod references;
 pub(crate) mod resource;
 pub(super) mod response_limit;
 pub(super) mod search_result;

@@ -20,9 +20,6 @@ pub(in crate::own_tools) enum Refusal {
     Failure(Box<RawValue>),
 }
 
-/// Key and text of a result's `_meta`.
-pub(in crate::own_tools) type Meta = (&'static str, String);
-
 impl From<InputError> for Refusal {
     fn from(error: InputError) -> Refusal {
         Refusal::Input(error)
@@ -45,7 +42,7 @@ pub(in crate::own_tools) fn answer<T: Serialize>(
 ) -> Answer {
     let recorder = context.start_own_record(origin, arguments);
     let done = OwnArguments::parse(arguments).map_err(Refusal::from).and_then(|arguments| work(&arguments));
-    settled(recorder, arguments, done, |_| None)
+    settled(recorder, arguments, done, |_, json| tool_result::structured(json))
 }
 
 /// As [`answer`], for work that waits.
@@ -55,23 +52,23 @@ pub(in crate::own_tools) async fn answer_later<T: Serialize>(
     arguments: &RawValue,
     work: impl AsyncFnOnce(&OwnArguments<'_>) -> Result<T, Refusal>,
 ) -> Answer {
-    answer_with_meta(context, origin, arguments, work, |_| None).await
+    answer_as(context, origin, arguments, work, |_, json| tool_result::structured(json)).await
 }
 
-/// As [`answer_later`]. `meta` returns the key and the text of the result's `_meta`.
-pub(in crate::own_tools) async fn answer_with_meta<T: Serialize>(
+/// As [`answer_later`]. `result` makes the result of an answer and its JSON.
+pub(in crate::own_tools) async fn answer_as<T: Serialize>(
     context: CallContext<'_>,
     origin: Origin,
     arguments: &RawValue,
     work: impl AsyncFnOnce(&OwnArguments<'_>) -> Result<T, Refusal>,
-    meta: impl FnOnce(&T) -> Option<Meta>,
+    result: impl FnOnce(&T, &RawValue) -> Box<RawValue>,
 ) -> Answer {
     let recorder = context.start_own_record(origin, arguments);
     let done = match OwnArguments::parse(arguments) {
         Ok(arguments) => work(&arguments).await,
         Err(error) => Err(Refusal::from(error)),
     };
-    settled(recorder, arguments, done, meta)
+    settled(recorder, arguments, done, result)
 }
 
 /// Ends a call with a text for the model, and with the data of the text.
@@ -92,18 +89,11 @@ fn settled<T: Serialize>(
     mut recorder: CallRecorder,
     arguments: &RawValue,
     done: Result<T, Refusal>,
-    meta: impl FnOnce(&T) -> Option<Meta>,
+    result: impl FnOnce(&T, &RawValue) -> Box<RawValue>,
 ) -> Answer {
-    let done = done.and_then(|answer| Ok((written(&answer)?, meta(&answer))));
+    let done = done.and_then(|answer| Ok((written(&answer)?, answer)));
     let (result, outcome) = match done {
-        Ok((answer, meta)) => {
-            let result = tool_result::structured(&answer);
-            let result = match meta {
-                Some((key, text)) => tool_result::with_meta(result, key, &text),
-                None => result,
-            };
-            (result, Outcome::Ok)
-        }
+        Ok((json, answer)) => (result(&answer, &json), Outcome::Ok),
         Err(refusal) => (refused(refusal), Outcome::ToolError),
     };
     recorder.record().bytes_in = arguments.get().len() as u64;

@@ -104,3 +104,16 @@ fn an_observed_shape_is_a_comment_unless_a_shape_is_declared() {
         Tool { server: None, name: "s_t-x", description: "", input: None, output: None, observed: None };
     assert_eq!(super::stub(&alone), "def s_t_x() -> Any: ...");
 }
+
+#[test]
+fn a_wrapped_reference_has_the_type_that_it_refers_to() {
+    let input = json!({ "properties": {
+        "state": { "allOf": [{ "$ref": "#/$defs/State" }], "default": "open" },
+        "two": { "allOf": [{ "type": "string" }, { "minLength": 1 }] },
+    }, "$defs": { "State": { "enum": ["open", "closed"] } } });
+    let expected = "def s.t(*,
+    state: Literal[\"open\", \"closed\"] = \"open\",
+    two: Any = ...,
+) -> Any: ...";
+    assert_eq!(of(&input, None), expected);
+}

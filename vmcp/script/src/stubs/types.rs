@@ -78,6 +78,12 @@ fn written(schema: &Value, root: &Value, shapes: &mut Shapes) -> String {
             return union(options.iter().map(|option| python_type(option, root, shapes)).collect());
         }
     }
+    // Generators wrap a reference so, to put a default or a description beside it.
+    if let Some([only]) = schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice)
+        && schema.get("properties").is_none()
+    {
+        return python_type(only, root, shapes);
+    }
     match schema.get("type") {
         Some(Value::String(name)) => named(name, schema, root, shapes),
         Some(Value::Array(names)) => {

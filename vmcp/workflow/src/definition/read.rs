@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest as _, Sha256};
 
 use super::steps::{self, ReadAction};
-use super::{CompositeTool, Hints, MAX_STEPS, Output, RUN_TIMEOUT, Step, graph};
+use super::{CompositeTool, Hints, MAX_STEPS, Output, RUN_TIMEOUT, Step, graph, parameters};
 use crate::mistakes::{Mistake, Mistakes};
 use crate::raw::{RawCompositeTool, RawErrorAction, RawStep};
 
@@ -17,6 +17,9 @@ pub(super) fn read(raw: &RawCompositeTool) -> Result<CompositeTool, Vec<Mistake>
     if !is_name(&raw.name) {
         let remedy = format!("use letters, digits, `_` and `-`, at most {MAX_NAME}");
         mistakes.add("name", format!("`{}` is no name for a tool", raw.name), remedy);
+    }
+    if let Some(written) = &raw.parameters {
+        parameters::check(written, &mut mistakes);
     }
     if raw.steps.is_empty() {
         mistakes.add("steps", "missing", "add at least one step");

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    Action, Arguments, COMPOSITE, Call, ForEach, MAX_ITERATIONS, MAX_RETRIES, MAX_SCHEMA, MAX_TIMEOUT,
-    Question, STEP_TIMEOUT,
+    Action, Arguments, COMPOSITE, Call, ForEach, MAX_ITERATIONS, MAX_RETRIES, MAX_SCHEMA, MAX_SCHEMA_DEPTH,
+    MAX_TIMEOUT, Question, STEP_TIMEOUT,
 };
 use crate::duration;
 use crate::mistakes::Mistakes;
@@ -180,7 +180,14 @@ fn arguments_of(value: &Value, path: &str, found: &mut Found, mistakes: &mut Mis
     }
 }
 
+/// Reads the time limit of a step that has none unless it is written.
+fn written_timeout(raw: &RawStep, path: &str, mistakes: &mut Mistakes) -> Option<Duration> {
+    let written = raw.timeout.as_ref()?;
+    Some(timeout(Some(written), STEP_TIMEOUT, &format!("{path}.timeout"), mistakes))
+}
+
 fn question(raw: &RawStep, path: &str, found: &mut Found, mistakes: &mut Mistakes) -> Option<Question> {
+    let timeout = written_timeout(raw, path, mistakes);
     let message = raw.message.as_deref().filter(|message| !message.is_empty());
     let Some(message) = message else {
         mistakes.add(format!("{path}.message"), "missing", "add the question, a template");
@@ -194,13 +201,42 @@ fn question(raw: &RawStep, path: &str, found: &mut Found, mistakes: &mut Mistake
         let message = format!("the schema has {bytes} bytes; at most {MAX_SCHEMA} are sent");
         mistakes.add(format!("{path}.schema"), message, "ask for less at once");
     }
+    if let Some(kind) = schema.get("type").filter(|kind| kind.as_str() != Some("object")) {
+        let remedy = "write `type: object`, with a property for each field of the form";
+        mistakes.add(format!("{path}.schema.type"), format!("{kind} is no type for a form"), remedy);
+    }
+    if schema.values().any(|value| is_deeper(value, MAX_SCHEMA_DEPTH - 1)) {
+        let message = format!("nested deeper than {MAX_SCHEMA_DEPTH} levels");
+        mistakes.add(
+            format!("{path}.schema"),
+            message,
+            "ask for single values: clients show no nested forms",
+        );
+    }
     let on = |refusal: &Option<crate::raw::RawOnRefusal>| {
         refusal.as_ref().and_then(|refusal| refusal.action).unwrap_or_default()
     };
-    Some(Question { message, schema, on_decline: on(&raw.on_decline), on_cancel: on(&raw.on_cancel) })
+    let (on_decline, on_cancel) = (on(&raw.on_decline), on(&raw.on_cancel));
+    Some(Question { message, schema, on_decline, on_cancel, timeout })
+}
+
+/// True if lists and objects are nested deeper than `levels`.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let Some(left) = levels.checked_sub(1) else { return value.is_array() || value.is_object() };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, left)),
+        Value::Object(entries) => entries.values().any(|item| is_deeper(item, left)),
+        _ => false,
+    }
 }
 
 fn for_each(raw: &RawStep, path: &str, found: &mut Found, mistakes: &mut Mistakes) -> Option<ForEach> {
+    let timeout = written_timeout(raw, path, mistakes);
+    let item = raw.item_var.clone().unwrap_or_else(|| "item".to_owned());
+    if !is_template_name(&item) || item == "index" {
+        let remedy = "use letters, digits and `_`; `.forEach.index` is the place of the item";
+        mistakes.add(format!("{path}.itemVar"), format!("`{item}` cannot name an item in templates"), remedy);
+    }
     let max_iterations = raw.max_iterations.map_or(ITERATIONS, |most| most as usize);
     if !(1..=MAX_ITERATIONS).contains(&max_iterations) {
         let remedy = format!("write 1 to {MAX_ITERATIONS}");
@@ -230,12 +266,19 @@ fn for_each(raw: &RawStep, path: &str, found: &mut Found, mistakes: &mut Mistake
     let action = on_error(&inner.on_error).or(on_error(&raw.on_error));
     Some(ForEach {
         collection: collection?,
-        item: raw.item_var.clone().unwrap_or_else(|| "item".to_owned()),
+        item,
         max_iterations: max_iterations.clamp(1, MAX_ITERATIONS),
         max_parallel: max_parallel.clamp(1, MAX_PARALLEL_ITEMS) as usize,
         call: call?,
         items_may_fail: action == Some(RawErrorAction::Continue),
+        timeout,
     })
+}
+
+/// True for a name that a template can write behind a dot.
+fn is_template_name(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_alphanumeric() || c == '_';
+    name.chars().next().is_some_and(|first| !first.is_numeric()) && name.chars().all(is_allowed)
 }
 
 /// Reports a constant collection that no run could take.

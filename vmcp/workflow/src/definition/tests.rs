@@ -103,6 +103,36 @@ fn each_mistake_is_named_with_its_path_and_remedy() {
         ),
         (json!([{ "id": "a", "type": "elicitation" }]), "steps[0].message", "missing"),
         (
+            json!([{ "id": "a", "type": "elicitation", "message": "?", "timeout": "soon" }]),
+            "steps[0].timeout",
+            "no duration",
+        ),
+        (
+            json!([{ "id": "a", "type": "elicitation", "message": "?", "schema": { "type": "string" } }]),
+            "steps[0].schema.type",
+            "\"string\" is no type for a form",
+        ),
+        (
+            json!([{ "id": "a", "type": "elicitation", "message": "?", "schema": nested(11) }]),
+            "steps[0].schema",
+            "deeper than 10 levels",
+        ),
+        (
+            json!([{ "id": "a", "type": "forEach", "collection": "[]", "timeout": "0s", "step": { "tool": "x" } }]),
+            "steps[0].timeout",
+            "out of range",
+        ),
+        (
+            json!([{ "id": "a", "type": "forEach", "collection": "[]", "itemVar": "index", "step": { "tool": "x" } }]),
+            "steps[0].itemVar",
+            "cannot name an item",
+        ),
+        (
+            json!([{ "id": "a", "type": "forEach", "collection": "[]", "itemVar": "my-item", "step": { "tool": "x" } }]),
+            "steps[0].itemVar",
+            "cannot name an item",
+        ),
+        (
             json!([{ "id": "a", "type": "elicitation", "message": "?", "tool": "x" }]),
             "steps[0].tool",
             "only a step of type \"tool\"",
@@ -167,6 +197,43 @@ fn each_mistake_is_named_with_its_path_and_remedy() {
     }
     let many: Vec<_> = (0..101).map(|at| json!({ "id": format!("s{at}"), "tool": "x" })).collect();
     assert!(mistakes(&with_steps(&json!(many))).contains("101 steps; at most 100"));
+}
+
+/// Objects in one another.
+fn nested(levels: usize) -> Value {
+    (1..levels).fold(json!({}), |inner, _| json!({ "properties": inner }))
+}
+
+#[test]
+fn a_form_of_ten_levels_is_taken() {
+    let steps = json!([{ "id": "a", "type": "elicitation", "message": "?", "schema": nested(10) }]);
+    assert!(read(&with_steps(&steps)).is_ok());
+}
+
+#[test]
+fn arguments_of_another_type_than_an_object_are_a_mistake() {
+    for (parameters, path, message) in [
+        (json!({ "type": "string" }), "parameters.type", "\"string\" is no type for arguments"),
+        (json!({ "type": ["object", "null"] }), "parameters.type", "is no type for arguments"),
+        (json!({ "type": "object", "properties": ["q"] }), "parameters.properties", "not an object"),
+        (json!({ "properties": { "q": "string" } }), "parameters.properties.q", "not a schema"),
+    ] {
+        let raw = json!({ "name": "t", "parameters": parameters, "steps": [{ "id": "a", "tool": "x" }] });
+        let text = mistakes(&raw);
+        assert!(text.starts_with(&format!("{path}: ")) && text.contains(message), "{path}: {text}");
+    }
+    let raw = json!({ "name": "t", "parameters": { "properties": { "q": true } }, "steps": [{ "id": "a", "tool": "x" }] });
+    assert_eq!(read(&raw).unwrap().input_schema()["type"], "object");
+}
+
+#[test]
+fn an_argument_with_a_default_may_be_left_out() {
+    let properties = json!({ "q": { "type": "string" }, "n": { "type": "integer", "default": 3 } });
+    let parameters = json!({ "type": "object", "properties": properties, "required": ["n", "q"] });
+    let raw = json!({ "name": "t", "parameters": parameters, "steps": [{ "id": "a", "tool": "x" }] });
+    let tool = read(&raw).unwrap();
+    assert_eq!(tool.input_schema()["required"], json!(["q"]));
+    assert_eq!(tool.input_schema()["properties"], properties);
 }
 
 #[test]

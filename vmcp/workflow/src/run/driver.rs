@@ -81,6 +81,9 @@ fn unknown(journal: &impl Journal, lost: &[String]) -> End {
     ))
 }
 
+/// Failure of an item of a `forEach` whose time is over.
+pub(super) const OVER: &str = "no result within the time of the step";
+
 /// A call that is under way: the step, and the item of a `forEach`.
 type Place = (usize, Option<usize>);
 
@@ -167,8 +170,12 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
     }
 
     fn progress(&self, status: &'static str) -> Progress {
-        let elapsed = self.spent + self.start.elapsed();
-        Progress { status, completed: self.state.completed.len(), elapsed }
+        Progress { status, completed: self.state.completed.len(), elapsed: self.elapsed() }
+    }
+
+    /// Returns the time since the begin of the run.
+    fn elapsed(&self) -> Duration {
+        self.spent.saturating_add(self.start.elapsed())
     }
 
     /// Starts all that may begin now. A step that ends at once lets others begin.
@@ -216,7 +223,7 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
             Action::Call(call) => match arguments::fill(&call.arguments, &data) {
                 Ok(filled) => {
                     self.set(step, StepState::Calling);
-                    self.call((at, None), call, step.id.clone(), filled, None);
+                    self.call((at, None), call, step.id.clone(), filled, None, None);
                     false
                 }
                 Err(error) => self.fail(step, &error),
@@ -225,7 +232,8 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
                 Some(why) => self.fail(step, &why),
                 None => match questions::ask(question, &data) {
                     Ok(waiting) => {
-                        self.set(step, StepState::Waiting(waiting));
+                        let until = question.timeout.map(|most| self.elapsed().saturating_add(most));
+                        self.set(step, StepState::Waiting(Waiting { until, ..waiting }));
                         false
                     }
                     Err(error) => self.fail(step, &error),
@@ -237,7 +245,8 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
                     self.fail(step, &format!("collection: {found} items; `maxIterations` is {most}"))
                 }
                 Ok(items) => {
-                    let looping = Loop { items, ..Loop::default() };
+                    let until = each.timeout.map(|most| self.elapsed().saturating_add(most));
+                    let looping = Loop { items, until, ..Loop::default() };
                     self.set(step, StepState::Looping(looping));
                     self.continue_loop(at, step)
                 }
@@ -250,6 +259,7 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
     fn continue_loop(&mut self, at: usize, step: &'a Step) -> bool {
         let Action::ForEach(each) = &step.action else { return false };
         let progress = self.progress("running");
+        let elapsed = self.elapsed();
         loop {
             let Some(StepState::Looping(looping)) = self.state.steps.get_mut(&step.id) else { return false };
             if self.under_way.len() >= MAX_PARALLEL || looping.calling >= each.max_parallel {
@@ -260,13 +270,19 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
             else {
                 return self.finish_loop(step);
             };
+            let left = looping.left(elapsed);
             let data = self.scope.data_of_item(&progress, &each.item, index, &item);
-            match arguments::fill(&each.call.arguments, &data) {
+            let filled = if left == Some(Duration::ZERO) {
+                Err(OVER.to_owned())
+            } else {
+                arguments::fill(&each.call.arguments, &data)
+            };
+            match filled {
                 Ok(filled) => {
                     looping.begun.insert(index, ItemState::Calling);
                     looping.calling += 1;
                     let place = questions::place_of_item(&step.id, index);
-                    self.call((at, Some(index)), &each.call, place, filled, None);
+                    self.call((at, Some(index)), &each.call, place, filled, None, left);
                 }
                 Err(error) => {
                     if self.item_failed(step, each, index, error) {
@@ -313,11 +329,12 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
         name: String,
         arguments: Map<String, Value>,
         answers: Option<Answers>,
+        left: Option<Duration>,
     ) {
         let caller = self.caller;
         self.is_unkept |= !caller.may_repeat(&call.tool);
         let ended = async move {
-            let end = call::call(caller, call, name, arguments.clone(), answers).await;
+            let end = call::call(caller, call, name, arguments.clone(), answers, left).await;
             Called { place, arguments, end }
         };
         self.under_way.push(Box::pin(ended));
@@ -339,7 +356,7 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
                 self.fail(step, &error);
             }
             (None, _, CallEnd::Asks { questions, state }) => {
-                self.set(step, StepState::Waiting(Waiting { questions, state, arguments }));
+                self.set(step, StepState::Waiting(Waiting { questions, state, arguments, until: None }));
             }
             (Some(index), Action::ForEach(each), CallEnd::Failed(error) | CallEnd::Refused(error)) => {
                 self.item_failed(step, each, index, format!("{}: {error}", each.call.tool));
@@ -348,7 +365,7 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
                 self.item_ended(step, index, ItemState::Ended(StepEnd::completed(output, content)));
             }
             (Some(index), _, CallEnd::Asks { questions, state }) => {
-                let waiting = Waiting { questions, state, arguments };
+                let waiting = Waiting { questions, state, arguments, until: None };
                 self.item_ended(step, index, ItemState::Waiting(waiting));
                 self.is_unkept = true;
                 self.journal.step(&step.id, Phase::Waiting, None);
@@ -383,8 +400,14 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
         for (at, step) in tool.steps.iter().enumerate() {
             match (&step.action, self.state.steps.get(&step.id)) {
                 (Action::Ask(question), Some(StepState::Waiting(waiting))) => {
-                    if let Some(given) = questions::answers_at(&step.id, waiting, &answers) {
-                        self.answered(step, question, &given);
+                    let is_late = waiting.until.is_some_and(|until| until < self.elapsed());
+                    let given = questions::answers_at(&step.id, waiting, &answers);
+                    match (question.timeout.filter(|_| is_late), given) {
+                        (Some(most), _) => {
+                            self.fail(step, &format!("no answer within {}", call::shown(most)));
+                        }
+                        (None, Some(given)) => self.answered(step, question, &given),
+                        (None, None) => {}
                     }
                 }
                 (Action::Call(call), Some(StepState::Waiting(waiting))) => {
@@ -392,7 +415,7 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
                         let Waiting { state, arguments, .. } = waiting.clone();
                         self.set(step, StepState::Calling);
                         let answers = Answers { responses, state };
-                        self.call((at, None), call, step.id.clone(), arguments, Some(answers));
+                        self.call((at, None), call, step.id.clone(), arguments, Some(answers), None);
                     }
                 }
                 (Action::ForEach(each), Some(StepState::Looping(_))) => {
@@ -410,7 +433,19 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
         each: &'a ForEach,
         answers: &Map<String, Value>,
     ) {
+        let elapsed = self.elapsed();
         let Some(StepState::Looping(looping)) = self.state.steps.get_mut(&step.id) else { return };
+        let left = looping.left(elapsed);
+        if left == Some(Duration::ZERO) {
+            let is_waiting = |item: &ItemState| matches!(item, ItemState::Waiting(_));
+            let waiting = looping.begun.iter().filter(|(_, item)| is_waiting(item));
+            for index in waiting.map(|(index, _)| *index).collect::<Vec<_>>() {
+                if self.item_failed(step, each, index, OVER.to_owned()) {
+                    return;
+                }
+            }
+            return;
+        }
         let mut calls = Vec::new();
         for (index, item) in &mut looping.begun {
             let ItemState::Waiting(waiting) = item else { continue };
@@ -426,7 +461,7 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
             self.journal.step(&step.id, Phase::Running, None);
         }
         for (index, place, arguments, answers) in calls {
-            self.call((at, Some(index)), &each.call, place, arguments, Some(answers));
+            self.call((at, Some(index)), &each.call, place, arguments, Some(answers), left);
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) fn ask(question: &Question, data: &Data) -> Result<Waiting, String> {
     let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
     let form = json!({ "method": "elicitation/create", "params": params });
     let questions = Map::from_iter([(OWN.to_owned(), form)]);
-    Ok(Waiting { questions, state: None, arguments: Map::new() })
+    Ok(Waiting { questions, state: None, arguments: Map::new(), until: None })
 }
 
 /// Returns the open questions of all steps.

@@ -80,6 +80,9 @@ pub(super) struct Waiting {
     pub(super) state: Option<String>,
     /// Arguments of the call, which is repeated with the same ones.
     pub(super) arguments: Map<String, Value>,
+    /// Time since the begin of the run after which an answer is late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<Duration>,
 }
 
 /// A `forEach` in the middle.
@@ -88,9 +91,19 @@ pub(super) struct Loop {
     pub(super) items: Vec<Value>,
     /// Items in work or ended.
     pub(super) begun: BTreeMap<usize, ItemState>,
+    /// Time since the begin of the run at which the time of the step is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<Duration>,
     /// Items whose call is under way.
     #[serde(skip)]
     pub(super) calling: usize,
+}
+
+impl Loop {
+    /// Returns the time that is left at `elapsed` since the begin of the run; `None`: that of the run.
+    pub(super) fn left(&self, elapsed: Duration) -> Option<Duration> {
+        self.until.map(|until| until.saturating_sub(elapsed))
+    }
 }
 
 /// State of one item.

@@ -203,6 +203,53 @@ async fn times_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_has_the_time_of_its_step() {
+    let asks = |timeout: &str, action: &str| {
+        with_steps(json!([
+            { "id": "ask", "type": "elicitation", "message": "Well?", "timeout": timeout,
+              "onError": { "action": action }, "defaultResults": { "action": "none" } },
+            { "id": "last", "tool": "x", "arguments": { "a": "{{.steps.ask.output.action}}", "s": "{{.steps.ask.status}}" } },
+        ]))
+    };
+    let accepted = json!({ "ask": { "action": "accept", "content": {} } });
+    let late = "step `ask` failed: no answer within 500ms";
+    // The second part begins a second after the first.
+    for (timeout, action, answers, expected) in [
+        ("2s", "abort", &accepted, Ok(json!({ "got": { "a": "accept", "s": "completed" } }))),
+        ("500ms", "continue", &accepted, Ok(json!({ "got": { "a": "none", "s": "failed" } }))),
+        ("500ms", "abort", &accepted, Err(late)),
+        ("500ms", "abort", &json!({}), Err(late)),
+    ] {
+        let (tool, lab) = (asks(timeout, action), Lab::default());
+        let (_, state) = asked(start(&tool, &lab, json!({})).await);
+        let end = match go_on(&tool, &lab, &state, answers.clone()).await {
+            End::Complete(value) => Ok(value),
+            other => Err(failure(other)),
+        };
+        assert_eq!(end, expected.map_err(str::to_owned), "{timeout} {action}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_items_of_a_list_have_the_time_of_their_step_together() {
+    let each = |action: &str| {
+        with_steps(json!([{
+            "id": "each", "type": "forEach", "collection": "[1, 2, 3]", "maxParallel": 1, "timeout": "500ms",
+            "onError": { "action": action }, "step": { "tool": "slow300" },
+        }]))
+    };
+    let over = "no result within the time of the step";
+    let lab = Lab::default();
+    let error = failure(start(&each("abort"), &lab, json!({})).await);
+    assert_eq!(error, format!("step `each` failed: item 1: slow300: {over}"));
+    let lab = Lab::default();
+    let End::Complete(output) = start(&each("continue"), &lab, json!({})).await else { panic!("it goes on") };
+    assert_eq!((&output["completed"], &output["failed"]), (&json!(1), &json!(2)), "{output}");
+    assert_eq!(output["iterations"][2]["error"], over);
+    assert_eq!(lab.steps(), ["each[0]", "each[1]"], "the last item is not called");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_missing_value_fails_the_step_and_is_named() {
     let lab = Lab::default();
     let tool =

@@ -143,6 +143,11 @@ impl OptimTool {
         OptimTool::OF_ADMIN.iter().any(|tool| tool.dotted() == dotted)
     }
 
+    /// True for the dotted name of a tool of [`OptimTool::OF_SCRIPTS`].
+    pub fn names_scripts(dotted: &str) -> bool {
+        OptimTool::OF_SCRIPTS.iter().any(|tool| tool.dotted() == dotted)
+    }
+
     /// Returns the name without a prefix, as it is written in the file.
     pub fn bare(self) -> &'static str {
         match self {

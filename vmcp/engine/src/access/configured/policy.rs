@@ -101,9 +101,13 @@ mod tests {
 
     /// Decides about a call of add_mcp_server; also returns whether lists show it.
     fn may_add(yaml: &str, principal: &Principal) -> (bool, bool) {
+        may_use("optim.add_mcp_server", yaml, principal)
+    }
+
+    fn may_use(own: &str, yaml: &str, principal: &Principal) -> (bool, bool) {
         let config = crate::testing::config(yaml);
         let policy = policy(&config, &Metrics::default());
-        let item = Item::OwnTool("optim.add_mcp_server");
+        let item = Item::OwnTool(own);
         let request = AccessRequest { principal, action: "tools/call", backend: "", item, arguments: None };
         let allowed = matches!(policy.decide(&request), Decision::Allow { .. });
         (allowed, policy.listed_rights(principal).could_allow(item, ""))
@@ -137,6 +141,20 @@ mod tests {
         let reader = Principal { profile: Some("reader".into()), ..Principal::default() };
         assert_eq!(may_add(yaml, &reader), (false, false));
         assert_eq!(may_add(yaml, &Principal::default()), (true, true));
+    }
+
+    #[test]
+    fn a_client_of_a_profile_without_code_mode_runs_no_script() {
+        let yaml = "optimizer: { tools: [find_tool, execute_code, execute_tool_script] }\n\
+                    profiles: { own: { codeMode: false }, ours: { codeMode: true }, plain: {} }";
+        let of = |name: &str| Principal { profile: Some(name.into()), ..Principal::default() };
+        for tool in ["optim.execute_code", "optim.execute_tool_script"] {
+            assert_eq!(may_use(tool, yaml, &of("own")), (false, false), "{tool}");
+            for principal in [of("ours"), of("plain"), Principal::default()] {
+                assert_eq!(may_use(tool, yaml, &principal), (true, true), "{tool} {principal:?}");
+            }
+        }
+        assert_eq!(may_use("optim.find_tool", yaml, &of("own")), (true, true));
     }
 
     #[test]

@@ -64,6 +64,12 @@ pub(super) fn search_result(names: &Names<'_>) -> Value {
 
 /// Returns the definition of process_large_dataset.
 pub(super) fn process_large_dataset(names: &Names<'_>) -> Value {
+    let has_code_mode = names.offered.contains(&OptimTool::ExecuteCode);
+    let python = if has_code_mode { "; or \"python: max(row['n'] for row in rows)\"" } else { "" };
+    let operation = format!(
+        "Words, such as \"filter amount > 100 and top 10 by amount\" or \"group by city and sum amount\"; or \
+         \"sql: SELECT … FROM data\" (SQLite){python}."
+    );
     json!({
         "name": names.listed(OptimTool::ProcessLargeDataset),
         "title": "Process a large dataset",
@@ -73,11 +79,7 @@ pub(super) fn process_large_dataset(names: &Names<'_>) -> Value {
             "properties": {
                 "data": {"description": "The reference of a result, or the rows themselves."},
                 "path": {"type": "string", "description": "Optional: JSON path to the rows, such as $.items."},
-                "operation": {
-                    "type": "string",
-                    "description": "Words, such as \"filter amount > 100 and top 10 by amount\" or \"group by city and sum \
-                                    amount\"; or \"sql: SELECT … FROM data\" (SQLite)."
-                },
+                "operation": {"type": "string", "description": operation},
                 "parameters": {"type": "object", "description": "Optional: values for the operation."},
                 "engine": {
                     "enum": ["words", "llm"],

@@ -71,6 +71,9 @@ struct Extra<'a> {
     result: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
+    /// The id of a composite tool's run: of the run itself, and of its steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,6 +183,7 @@ fn of_record(
         arguments_sha256: record.arguments_digest.map(|bytes| hex_text(&bytes)),
         result: result.into(),
         session: record.session.map(|bytes| hex_text(&bytes)),
+        run: record.run.as_deref().map(clip),
         trace_id: record.trace.map(|bytes| hex_text(&bytes)),
         latency_ms: Some(record.took.as_secs_f64() * 1e3),
         requests: Some(record.requests),

@@ -33,6 +33,8 @@ pub struct CallRecord {
     pub tool: Option<Arc<CatalogTool>>,
     /// The prompt, URI or task of a call that was of no tool. Text of the client: never a label.
     pub subject: Option<Box<str>>,
+    /// The id of the composite tool's run that the call is, or is a step of, once it has begun.
+    pub run: Option<Box<str>>,
     /// The policy that decided; `None` for own tools, which reach no backend by themselves.
     pub policy: Option<PolicyId>,
     /// Version of the policies that decided.
@@ -87,6 +89,7 @@ impl CallRecord {
             backend: None,
             tool: None,
             subject: None,
+            run: None,
             policy: None,
             policy_version: None,
             webhooks: Vec::new(),

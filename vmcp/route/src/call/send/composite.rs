@@ -64,8 +64,10 @@ pub(crate) async fn run(
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let span = info_span!("composite.run", name = %tool.name, run = tracing::field::Empty);
-    let steps = Steps::new(context, span.clone());
-    let finished = run::run(tool, &steps, &*open, begin, now).instrument(span.clone()).await;
+    let finished = {
+        let steps = Steps::new(context, span.clone(), params, open);
+        run::run(tool, &steps, &*open, begin, now).instrument(span.clone()).await
+    };
     if let Ok(finished) = &finished {
         note(&span, tool, finished);
     }

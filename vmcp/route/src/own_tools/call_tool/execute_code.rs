@@ -12,6 +12,7 @@ mod call_arguments;
 mod host;
 mod inner_call;
 mod kept;
+pub(in crate::own_tools) mod over_rows;
 mod report;
 mod settings;
 mod toolhive_value;
@@ -42,6 +43,7 @@ use self::settings::{job_of, job_settings, limits, pool_settings};
 use self::waiting::Waiting;
 use crate::answer::tool_result;
 use crate::answer::{Answer, Content};
+use crate::call;
 use crate::call::input_rounds::{InputRounds, Next};
 use crate::caller::{CallContext, Caller};
 use crate::own_tools::arguments::dialect::Dialect;
@@ -67,7 +69,7 @@ const NO_JOBS: &str = "`code.engine: job` runs scripts as Kubernetes Jobs, and t
 const USED: &str =
     "this answer has been used: what follows it is not done twice; call the tool again without it";
 
-/// Bytes of `context` with the values of its references, 8 MiB.
+/// Bytes of `context` or `data` with the values of its references, 8 MiB.
 const MAX_REFERENCED_BYTES: usize = 8 << 20;
 
 /// Runs the script, or goes on with it, and answers with its result or its questions. `tool` runs scripts;
@@ -153,7 +155,7 @@ async fn drive(
     let mut part = begin(context, params, kept).await?;
     let mut author = unless_cancelled(caller, Box::pin(prepare(context, &part, arguments))).await??;
     for _ in 0..MAX_QUESTION_ROUNDS {
-        let run = run_part(context, arguments, part);
+        let run = run_part(context, Some(params), arguments, part);
         let (questions, state) = match unless_cancelled(caller, run).await?? {
             PartEnd::Ended { ran, may_have_changed, start_failure } => {
                 let repaired = match (&mut author, &ran.finished.end) {
@@ -232,7 +234,12 @@ async fn prepare<'a>(
 ) -> Result<Option<Author<'a>>, String> {
     match part {
         Part::New => {
-            arguments.context_with_values = with_values(context, arguments.context.as_ref()).await?;
+            arguments.context_with_values =
+                with_values(context, "context", arguments.context.as_ref()).await?;
+            let data = (!arguments.data.is_empty()).then(|| Value::Object(arguments.data.clone()));
+            if let Some(Value::Object(data)) = with_values(context, "data", data.as_ref()).await? {
+                arguments.data = data;
+            }
             let Some(task) = arguments.task.clone() else { return Ok(None) };
             let mut author = Author::new(context, &task, arguments).await?;
             arguments.code = author.write().await?;
@@ -249,14 +256,18 @@ async fn prepare<'a>(
     }
 }
 
-/// Returns the `context` of a script with the values of its references; `None`: it has none.
-async fn with_values(context: CallContext<'_>, given: Option<&Value>) -> Result<Option<Value>, String> {
+/// Returns the `context` or `data` of a script with the values of its references; `None`: it has none.
+async fn with_values(
+    context: CallContext<'_>,
+    field: &str,
+    given: Option<&Value>,
+) -> Result<Option<Value>, String> {
     let is_on = context.snapshot.config.optimizer.large_results.enabled;
     let Some(given) = given.filter(|_| is_on) else { return Ok(None) };
     let given = to_raw_value(given).unwrap_or_default();
-    let replaced = references::replaced_within(context, "context", &given, MAX_REFERENCED_BYTES).await?;
+    let replaced = references::replaced_within(context, field, &given, MAX_REFERENCED_BYTES).await?;
     let parse = |json: Box<RawValue>| serde_json::from_str(json.get());
-    replaced.map(parse).transpose().map_err(|error| format!("context: {error}"))
+    replaced.map(parse).transpose().map_err(|error| format!("{field}: {error}"))
 }
 
 /// Returns the part to begin with: the script from its begin, or a script that waited for its client.
@@ -308,9 +319,10 @@ enum PartEnd {
     AsksAgain(Box<Waiting>, String),
 }
 
-/// Runs a script to its end or its next question.
+/// Runs a script to its end or its next question. `params` are those of the call whose tools it calls.
 async fn run_part(
     context: CallContext<'_>,
+    params: Option<&OwnedParams>,
     arguments: &CodeArguments,
     part: Part,
 ) -> Result<PartEnd, String> {
@@ -320,7 +332,9 @@ async fn run_part(
     };
     let limits = limits(config, arguments);
     let principal = context.caller.principal.key();
-    let host = Host::new(context, arguments.dialect);
+    let host = Host::new(context, arguments.dialect)
+        .over_rows(arguments.is_over_rows)
+        .with_meta(params.and_then(call::own_meta));
     let begun = Instant::now();
     let job = job_of(config, arguments.dialect);
     // The reason for which a worker runs the script of a Job, also after an earlier part of the call.
@@ -331,7 +345,7 @@ async fn run_part(
                 code: arguments.code.clone(),
                 tool_script: tool_script(context, arguments),
                 context: arguments.script_context().cloned(),
-                namespaces: namespaces(context, arguments.dialect),
+                namespaces: namespaces(context, arguments),
                 limits: limits.clone(),
             }),
             Part::Waiting(state, answers) => {
@@ -421,9 +435,9 @@ fn tool_script(context: CallContext<'_>, arguments: &CodeArguments) -> Option<To
 }
 
 /// Python names of the servers whose tools the caller may call; none in scripts of ToolHive, where tools have
-/// their listed names.
-fn namespaces(context: CallContext<'_>, dialect: Dialect) -> Vec<String> {
-    if dialect == Dialect::ToolHive {
+/// their listed names, and in scripts over rows.
+fn namespaces(context: CallContext<'_>, arguments: &CodeArguments) -> Vec<String> {
+    if arguments.dialect == Dialect::ToolHive || arguments.is_over_rows {
         return Vec::new();
     }
     let mut names: Vec<String> = Vec::new();

@@ -1,7 +1,14 @@
 //! The handler of process_large_dataset: an operation on the rows of a result, or of given data.
+//!
+//! ```text
+//! here       words and `sql:`, by SQLite
+//! python     `python:`, by code mode
+//! by_model   words that a language model turns into SQL
+//! ```
 
 mod by_model;
 mod prompt;
+mod python;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,17 +20,19 @@ use vmcp_config::{DatasetModel, OptimTool};
 use vmcp_engine::engine::kept_results::owner;
 use vmcp_engine::telemetry::calls::Origin;
 use vmcp_results::dataset::{
-    DatasetError, MAX_OPERATION_BYTES, Processed, SqlError, is_code, process, reduction_percent,
+    DatasetError, MAX_OPERATION_BYTES, Processed, SqlError, is_code, process, python_script,
+    reduction_percent,
 };
 use vmcp_results::envelope::Summary;
 use vmcp_results::references::ResultRef;
 use vmcp_results::store::StoredResult;
 use vmcp_results::{Content, MAX_PATH_CHARS, Path, ReadError, resolve};
+use vmcp_script::picture::Picture;
 
 use self::by_model::ByModel;
 use super::{MAX_REFERENCE_CHARS, PATH, REFERENCE, answer_bytes, failure, keeping, on_required};
 use crate::answer::Answer;
-use crate::answer::tool_result::ErrorType;
+use crate::answer::tool_result::{self, ErrorType};
 use crate::caller::CallContext;
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
@@ -61,6 +70,17 @@ struct Answered {
     /// Parameters without a meaning for the operation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unused_parameters: Vec<String>,
+    /// Text that a script printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    /// The reason for which another engine than the configured one ran a script.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
+    /// Number of the pictures behind the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pictures: Option<usize>,
+    #[serde(skip)]
+    drawn: Vec<Picture>,
 }
 
 /// The reader of an operation in words.
@@ -86,6 +106,24 @@ enum Source {
     Kept(String),
 }
 
+/// The end of an operation.
+struct Done {
+    /// The tool that kept data came from.
+    tool: Option<String>,
+    processed: Processed,
+    /// The query that a language model wrote.
+    query: Option<String>,
+    beside: Beside,
+}
+
+/// The things beside the result of a script.
+#[derive(Default)]
+struct Beside {
+    output: Option<String>,
+    warning: Option<String>,
+    pictures: Vec<Picture>,
+}
+
 /// An operation, with its parameters and its time.
 struct Task {
     operation: String,
@@ -106,13 +144,17 @@ enum JobError {
 pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let origin = Origin::Own(OptimTool::ProcessLargeDataset);
     let work = async |arguments: &OwnArguments<'_>| processed(context, arguments).await;
-    own_answer::answer_with_meta(context, origin, arguments, work, meta).await
+    own_answer::answer_as(context, origin, arguments, work, with_pictures).await
 }
 
-/// Returns the operation with which a call runs the query of a language model again, for programs that read
-/// `_meta`.
-fn meta(answered: &Answered) -> Option<own_answer::Meta> {
-    answered.query.as_ref().map(|query| (CODE_META_KEY, format!("sql: {query}")))
+/// Makes the result of an answer. For programs that read `_meta`, it has the operation with which a call runs
+/// the query of a language model again.
+fn with_pictures(answered: &Answered, json: &RawValue) -> Box<RawValue> {
+    let result = tool_result::illustrated(json, &answered.drawn, false);
+    match &answered.query {
+        Some(query) => tool_result::with_meta(result, CODE_META_KEY, &format!("sql: {query}")),
+        None => result,
+    }
 }
 
 async fn processed(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Answered, Refusal> {
@@ -121,7 +163,7 @@ async fn processed(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Re
     let task = Task { operation, parameters: parameters(arguments)?, timeout: timeout(arguments)? };
     let data = data(arguments)?;
     let begun = Instant::now();
-    let (tool, done, query) = execute(context, engine, &data, &task).await?;
+    let Done { tool, processed: done, query, beside } = execute(context, engine, &data, &task).await?;
     let result = shown(context, tool, done.value).await?;
     Ok(Answered {
         success: true,
@@ -134,18 +176,25 @@ async fn processed(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Re
         engine: query.as_ref().map(|_| Engine::Llm),
         query,
         unused_parameters: done.unused_parameters,
+        output: beside.output,
+        warning: beside.warning,
+        pictures: python::count(&beside.pictures),
+        drawn: beside.pictures,
     })
 }
 
 /// Runs a task by the engine that the caller names. Without a name, the model of `optimizer.llm` reads words
-/// that the grammar does not understand where `optimizer.largeResults.llm` is [`DatasetModel::Auto`]. Returns
-/// the tool that kept data came from, the result, and the query of a language model.
+/// that the grammar does not understand where `optimizer.largeResults.llm` is [`DatasetModel::Auto`].
 async fn execute(
     context: CallContext<'_>,
     engine: Option<Engine>,
     data: &Data,
     task: &Task,
-) -> Result<(Option<String>, Processed, Option<String>), Refusal> {
+) -> Result<Done, Refusal> {
+    // Where code mode is off, [`process`] refuses the script.
+    if let Some(script) = python_script(&task.operation).filter(|script| python::is_on(context, script)) {
+        return python::run(context, script, data, task).await;
+    }
     let llm = context.snapshot.config.optimizer.large_results.llm;
     let wants_model = engine == Some(Engine::Llm) && !is_code(&task.operation);
     if wants_model && llm == DatasetModel::Off {
@@ -157,7 +206,9 @@ async fn execute(
             (task.operation.clone(), task.parameters.clone(), task.timeout);
         let work = move |data: &RawValue| process(data, &operation, &parameters, timeout);
         match on_data(context, data, work).await? {
-            (tool, Ok(done)) => return Ok((tool, done, None)),
+            (tool, Ok(processed)) => {
+                return Ok(Done { tool, processed, query: None, beside: Beside::default() });
+            }
             (_, Err(error)) => {
                 let may_ask_model = engine.is_none()
                     && llm == DatasetModel::Auto
@@ -175,7 +226,7 @@ async fn execute(
     };
     let ByModel { tool, done, query } =
         by_model::run(context, &model, data, task, misunderstood.as_deref()).await?;
-    Ok((tool, done, Some(query)))
+    Ok(Done { tool, processed: done, query: Some(query), beside: Beside::default() })
 }
 
 /// Runs `work` on the rows, in the caller's turn. Returns the tool that kept data came from, too.

@@ -1,9 +1,10 @@
-//! References in the arguments of call_tool: `{"$result_ref": "res_…"}` stands for the value that is kept.
+//! References in the arguments of tools: `{"$result_ref": "res_…"}` stands for the value that is kept.
 
 use serde_json::value::RawValue;
-use vmcp_results::references::{ResultRef, find, replace};
+use vmcp_results::references::{RESULT_REF, ResultRef, find, replace};
 use vmcp_results::store::StoredResult;
 use vmcp_results::{Path, resolve};
+use vmcp_wire::owned::OwnedParams;
 
 use super::on_stored;
 use crate::caller::CallContext;
@@ -19,6 +20,27 @@ pub(in crate::own_tools) async fn replaced(
 ) -> Result<Option<Box<RawValue>>, String> {
     let limit = context.snapshot.config.optimizer.limits.parameters_bytes;
     replaced_within(context, "parameters", parameters, limit).await
+}
+
+/// True if the parameters of a client's own call may have references.
+pub(crate) fn may_have_some(context: CallContext<'_>, params: &OwnedParams) -> bool {
+    let is_on = context.snapshot.config.optimizer.large_results.enabled;
+    is_on && params.get("arguments").is_some_and(|arguments| arguments.contains(RESULT_REF))
+}
+
+/// As [`replaced`], in the parameters of a client's own call.
+pub(crate) async fn replaced_in_params(
+    context: CallContext<'_>,
+    params: &OwnedParams,
+) -> Result<Option<OwnedParams>, String> {
+    let arguments = params.get("arguments").unwrap_or("{}");
+    let arguments: &RawValue = serde_json::from_str(arguments).map_err(|error| error.to_string())?;
+    let limit = context.snapshot.config.optimizer.limits.parameters_bytes;
+    let Some(replaced) = replaced_within(context, "arguments", arguments, limit).await? else {
+        return Ok(None);
+    };
+    let params = params.with(&[("arguments", Some(replaced.get()))]);
+    params.map(Some).map_err(|error| error.to_string())
 }
 
 /// As [`replaced`], for an argument named `field`, of at most `limit` bytes with its values.

@@ -120,6 +120,30 @@ async fn a_kept_result_is_read_searched_and_passed_on() {
 }
 
 #[tokio::test]
+async fn a_reference_stands_for_its_value_in_a_direct_call_too() {
+    let (engine, server) = setup().await;
+    let reference = rows(&engine, 2_000).await;
+    let direct = async |caller: &Caller, reference: &str| {
+        let data = json!({"$result_ref": reference, "path": "$[1999].id"});
+        let params = json!({"name": "one_echo", "arguments": {"data": data}});
+        call_with(&engine, caller, params).await.unwrap()
+    };
+    direct(&alice(), &reference).await;
+    assert_eq!(server.calls().pop().unwrap()["arguments"], json!({"data": 1_999}));
+    let calls = server.calls().len();
+    for (caller, reference) in [(bob(), reference.as_str()), (alice(), "res_AAAAAAAAAAAAAAAAAAAAAA")] {
+        let refused = direct(&caller, reference).await;
+        assert!(refused["isError"] == true && refused.to_string().contains("is unknown"), "{refused}");
+    }
+    assert_eq!(server.calls().len(), calls, "nothing is passed on");
+    let settings = "optimizer: { embeddings: { provider: none } }\n";
+    let off = crate::testing::engine(&backends(&[("one", &server.url)], settings)).await;
+    let written = json!({"data": {"$result_ref": reference}});
+    call_with(&off, &alice(), json!({"name": "one_echo", "arguments": written})).await.unwrap();
+    assert_eq!(server.calls().pop().unwrap()["arguments"], written, "relayed where results are not kept");
+}
+
+#[tokio::test]
 async fn a_reference_of_another_reads_as_one_that_never_was() {
     let (engine, server) = setup().await;
     let reference = rows(&engine, 2_000).await;
@@ -244,7 +268,7 @@ async fn mistakes_of_a_model_are_explained() {
         (
             "optim.process_large_dataset",
             json!({"data": [1], "operation": "python: 1"}),
-            "optim.execute_code runs Python",
+            "`python:` needs code mode (optim.execute_code), which is off",
         ),
         (
             "optim.process_large_dataset",
@@ -308,4 +332,47 @@ async fn numbers_of_an_answer_keep_their_digits() {
     let answer = own(&engine, &alice(), "optim.process_large_dataset", arguments).await;
     let text = answer["content"][0]["text"].as_str().unwrap();
     assert!(text.contains(&format!(r#""result":[{row}],"original_size":2"#)), "{text}");
+}
+
+#[tokio::test]
+async fn python_is_refused_where_code_mode_is_off_and_names_sql() {
+    let server = server().await;
+    let offered =
+        SETTINGS.replace("{ embeddings", "{ tools: [find_tool, call_tool, execute_code], embeddings");
+    let denied = format!(
+        "{offered}{}",
+        r#"
+incomingAuth:
+  type: anonymous
+  authz:
+    policies:
+      - 'permit(principal, action, resource);'
+      - 'forbid(principal, action, resource == Tool::"optim.execute_code") when { context.arg_code like "*no*" };'
+"#
+    );
+    let run = async |settings: &str, script: &str| {
+        let engine = engine(&backends(&[("one", &server.url)], settings)).await;
+        let arguments = json!({"data": [1, 2], "operation": format!("python: {script}"), "engine": "words"});
+        own(&engine, &alice(), "optim.process_large_dataset", arguments).await["structuredContent"].clone()
+    };
+    let off = run(SETTINGS, "len(rows)").await;
+    let error = off["error"].as_str().unwrap();
+    assert!(error.contains("needs code mode") && error.contains("use `sql: SELECT … FROM data`"), "{off}");
+    assert_eq!(off["error_type"], "InvalidInput");
+    assert_eq!(run(&denied, "'no'").await, off, "a policy reads the script");
+    for (settings, script) in [(offered.as_str(), "len(rows)"), (denied.as_str(), "len(rows)")] {
+        // This process has no program for workers.
+        let on = run(settings, script).await;
+        assert!(on["error"].as_str().unwrap().contains("cannot start workers for scripts"), "{on}");
+        assert_eq!(on["error_type"], "BackendError");
+    }
+    let with_profile = format!("{offered}profiles: {{ own: {{ codeMode: false }} }}\n");
+    let engine = engine(&backends(&[("one", &server.url)], &with_profile)).await;
+    let principal = Principal { profile: Some("own".into()), ..alice().principal };
+    let client = Caller { principal, ..Caller::default() };
+    let arguments = json!({"data": [1, 2], "operation": "python: len(rows)"});
+    let in_profile = own(&engine, &client, "optim.process_large_dataset", arguments).await;
+    assert_eq!(in_profile["structuredContent"], off, "a profile without code mode");
+    let empty = run(&offered, " ").await;
+    assert!(empty["error"].as_str().unwrap().contains("needs a script behind it"), "{empty}");
 }

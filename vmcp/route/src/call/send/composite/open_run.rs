@@ -52,6 +52,11 @@ impl OpenRun {
         }
     }
 
+    /// Returns the id of the run, once it has begun.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.id.get().map(String::as_str)
+    }
+
     /// Begins a run, or continues a cut-off run: the run that `_meta` names, else a run of the same session,
     /// tool and arguments.
     pub(super) async fn begin(

@@ -13,12 +13,14 @@ use vmcp_engine::telemetry::calls::{Origin, Outcome};
 use vmcp_json::text;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
+use vmcp_wire::meta::META;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 use vmcp_workflow::run::{CallEnd, ToolCall, ToolCaller};
 
+use super::OpenRun;
 use crate::answer;
 use crate::argument_check;
 use crate::call::{self, Denied, ask_client, first_text};
@@ -30,11 +32,21 @@ use crate::router::{self, BackendTarget};
 pub(super) struct Steps<'a> {
     context: CallContext<'a>,
     span: Span,
+    /// The client's own `_meta` as JSON, which each step sends on.
+    meta: Option<String>,
+    run: &'a OpenRun,
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn new(context: CallContext<'a>, span: Span) -> Steps<'a> {
-        Steps { context, span }
+    /// `params` are those of the client's call.
+    pub(super) fn new(
+        context: CallContext<'a>,
+        span: Span,
+        params: &OwnedParams,
+        run: &'a OpenRun,
+    ) -> Steps<'a> {
+        let meta = call::own_meta(params);
+        Steps { context, span, meta, run }
     }
 }
 
@@ -87,7 +99,7 @@ impl Steps<'_> {
         engine.prepare(&snapshot, &caller.principal).await;
         let view = snapshot.view(&caller.principal);
         let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
-        match call_through_seam(context, &snapshot, tool, &call).await {
+        match call_through_seam(context, tool, &call, self).await {
             Ok(end) => end,
             // Final: a repeated call is denied again, or runs a tool again whose result is withheld again.
             Err(error @ (CallError::Denied { .. } | CallError::Withheld { .. })) => {
@@ -100,10 +112,11 @@ impl Steps<'_> {
 
 async fn call_through_seam(
     context: CallContext<'_>,
-    snapshot: &Snapshot,
     tool: &Arc<CatalogTool>,
     call: &ToolCall,
+    steps: &Steps<'_>,
 ) -> Result<CallEnd, CallError> {
+    let snapshot = context.snapshot;
     let written = raw(&Value::Object(call.arguments.clone()));
     // Mended before the policy is asked: it must judge the arguments that the backend will get.
     let checked = snapshot.check(tool).mend(tool, &written).await;
@@ -113,7 +126,8 @@ async fn call_through_seam(
     };
     let mut target = BackendTarget::tool(snapshot, tool);
     target.deadline = target.deadline.min(call.deadline);
-    let record = context.start_record(Origin::Step);
+    let mut record = context.start_record(Origin::Step);
+    record.record().run = steps.run.id().map(Box::from);
     let authorized = match call::authorize(context, record, target, Some(arguments.get())) {
         Ok(authorized) => authorized,
         Err(Denied) => return Ok(CallEnd::Failed("no backend offers this tool now".to_owned())),
@@ -122,14 +136,23 @@ async fn call_through_seam(
         authorized.settle(Outcome::ToolError);
         return Ok(CallEnd::Failed(argument_check::misfit(context, tool, violations)));
     }
-    let params =
-        params(&tool.name, arguments, call).map_err(|reason| CallError::InvalidRequest { reason })?;
+    let params = params(&tool.name, arguments, call, steps.meta.as_deref())
+        .map_err(|reason| CallError::InvalidRequest { reason })?;
     Ok(end(authorized.call(&params).await?))
 }
 
 /// Writes the parameters of `tools/call`, with the answers to the tool's questions.
-fn params(name: &str, arguments: &RawValue, call: &ToolCall) -> Result<OwnedParams, String> {
+fn params(
+    name: &str,
+    arguments: &RawValue,
+    call: &ToolCall,
+    meta: Option<&str>,
+) -> Result<OwnedParams, String> {
     let mut params = format!(r#"{{"name":{},"arguments":{}"#, text::quoted(name), arguments.get());
+    if let Some(meta) = meta {
+        // Writing to a string cannot fail.
+        let _ = write!(params, ",{}:{meta}", text::quoted(META));
+    }
     if let Some(answers) = &call.answers {
         let responses = Value::Object(answers.responses.clone());
         let _ = write!(params, ",{}:{responses}", text::quoted(INPUT_RESPONSES));

@@ -8,7 +8,9 @@ use vmcp_backend::{ClientFacts, Event, RpcOutcome};
 use vmcp_wire::era::Era;
 
 use crate::Caller;
-use crate::testing::{DenyTool, KEYWORDS, Scripted, backends, call, call_with, engine, engine_with};
+use crate::testing::{
+    DenyTool, KEYWORDS, Scripted, SeenCalls, backends, call, call_with, engine, engine_with,
+};
 use vmcp_engine::engine::{Engine, Options};
 
 /// Looks an issue up, asks, and then notes the answer.
@@ -66,6 +68,119 @@ async fn steps_run_one_after_another_and_make_one_result() {
     let failed = call(&engine, "composite.broken", json!({})).await.unwrap();
     assert_eq!(failed["isError"], true);
     assert_eq!(failed["content"][0]["text"], "composite.broken: step `a` failed: fs.fail: it is broken");
+}
+
+/// ToolHive: the steps of its composites lose the `_meta` of the call.
+#[tokio::test]
+async fn steps_send_the_metadata_of_the_client_but_not_those_of_its_request() {
+    let (engine, server) = setup("").await;
+    let meta = json!({
+        "com.example/tenant": { "of": ["blue"] }, "progressToken": 7, "vmcp/own": 1,
+        "io.modelcontextprotocol/related-task": { "taskId": "t" },
+    });
+    let found = json!({ "tool_name": "composite.triage", "parameters": { "q": "x" } });
+    for (name, arguments) in [("composite.triage", json!({ "q": "x" })), ("optim.call_tool", found)] {
+        let calls = server.calls().len();
+        let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
+        let result = call_with(&engine, &Caller::default(), params).await.unwrap();
+        assert_eq!(result["structuredContent"]["noted"], "x", "{result}");
+        let sent = server.calls().split_off(calls);
+        assert_eq!(sent.len(), 2);
+        for call in sent {
+            let meta = &call["_meta"];
+            assert_eq!(meta["com.example/tenant"], json!({ "of": ["blue"] }), "{call}");
+            for key in ["progressToken", "vmcp/own", "io.modelcontextprotocol/related-task"] {
+                assert_eq!(meta.get(key), None, "{call}");
+            }
+        }
+    }
+}
+
+/// ToolHive: composites read no recordings.
+#[tokio::test]
+async fn blocks_of_each_kind_are_read_by_later_steps() {
+    let server = Scripted::start(&[("content", "Returns blocks.", json!({}))]).await;
+    let composite = r#"
+compositeTools:
+  - name: blocks
+    description: Reads blocks.
+    parameters: { type: object, properties: { blocks: { type: array } } }
+    steps: [{ id: get, tool: fs.content, arguments: { content: "{{.params.blocks}}" } }]
+    output:
+      properties:
+        texts: { type: string, value: "{{.steps.get.output.text}} {{.steps.get.output.text_1}}" }
+        image: { type: string, value: "{{.steps.get.output.image_0}}" }
+        recording: { type: string, value: "{{.steps.get.output.audio_0}}" }
+        second: { type: string, value: "{{.steps.get.output.audio_1}}" }
+        link: { type: string, value: "{{.steps.get.output.resource_0.uri}}" }
+"#;
+    let engine = engine(&backends(&[("fs", &server.url)], &format!("{KEYWORDS}{composite}"))).await;
+    let blocks = json!([
+        { "type": "text", "text": "one" },
+        { "type": "audio", "data": "UklGRg==", "mimeType": "audio/wav" },
+        { "type": "image", "data": "iVBORw==", "mimeType": "image/png" },
+        { "type": "resource_link", "uri": "fs://note", "name": "note" },
+        { "type": "audio", "data": "T2dnUw==", "mimeType": "audio/ogg" },
+        { "type": "text", "text": "two" },
+    ]);
+    let result = call(&engine, "composite.blocks", json!({ "blocks": blocks })).await.unwrap();
+    let expected = json!({
+        "texts": "one two", "image": "iVBORw==", "recording": "UklGRg==", "second": "T2dnUw==", "link": "fs://note",
+    });
+    assert_eq!(result["structuredContent"], expected, "{result}");
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_refused_before_the_first_step() {
+    let (engine, server) = setup("").await;
+    let found = |arguments: Value| json!({ "tool_name": "composite.triage", "parameters": arguments });
+    for (arguments, named) in [(json!({}), "q"), (json!({ "q": "x", "n": "many" }), "n")] {
+        let direct = call(&engine, "composite.triage", arguments.clone()).await.unwrap();
+        let found = call(&engine, "optim.call_tool", found(arguments)).await.unwrap();
+        for refused in [direct, found] {
+            assert_eq!(refused["isError"], true, "{refused}");
+            let text = refused["content"][0]["text"].as_str().unwrap();
+            assert!(text.contains("do not fit the schema") && text.contains(named), "{text}");
+        }
+    }
+    assert!(server.calls().is_empty(), "no step has begun");
+    let mended = call(&engine, "triage", json!({ "q": "x", "n": "7" })).await.unwrap();
+    assert_eq!(mended["structuredContent"]["n"], 7, "{mended}");
+}
+
+#[tokio::test]
+async fn a_run_and_its_steps_are_recorded_under_the_id_of_the_run() {
+    let (server, seen) = (server().await, Arc::<SeenCalls>::default());
+    let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
+    let yaml = backends(&[("fs", &server.url)], &format!("{KEYWORDS}{TRIAGE}"));
+    let engine = engine_with(&yaml, options).await;
+    let mut runs = Vec::new();
+    for name in ["composite.triage", "composite.broken"] {
+        call(&engine, name, json!({ "q": "bug" })).await.unwrap();
+        let records = seen.take();
+        let ids: Vec<_> = records.iter().map(|record| record.run.clone()).collect();
+        assert_eq!(ids.len(), if name == "composite.broken" { 2 } else { 3 }, "{ids:?}");
+        assert!(ids.iter().all(|id| id.is_some() && *id == ids[0]), "{name}: {ids:?}");
+        runs.push(ids[0].clone());
+    }
+    assert_ne!(runs[0], runs[1]);
+    call(&engine, "fs_work", json!({})).await.unwrap();
+    assert_eq!(seen.take().pop().unwrap().run, None);
+}
+
+/// ToolHive: its rate limits leave out the steps.
+#[tokio::test]
+async fn a_step_beyond_the_rate_of_its_tool_is_not_sent() {
+    let limits = "rateLimiting: { tools: [{ name: fs_note, perUser: { maxTokens: 1, refillPeriod: 1h } }] }";
+    let (engine, server) = setup(limits).await;
+    let first = call(&engine, "composite.triage", json!({ "q": "x" })).await.unwrap();
+    assert_eq!(first["structuredContent"]["noted"], "x", "{first}");
+    let second = call(&engine, "composite.triage", json!({ "q": "x" })).await.unwrap();
+    assert_eq!(second["isError"], true);
+    let text = second["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("step `note` failed") && text.contains("rate limit"), "{text}");
+    let names: Vec<_> = server.calls().iter().map(|call| call["name"].clone()).collect();
+    assert_eq!(names, ["work", "note", "work"]);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use vmcp_json::text;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
+use vmcp_wire::meta::META;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
@@ -59,16 +60,16 @@ impl AskingCall {
         self.state.is_some() || !self.answers.is_empty()
     }
 
-    /// Writes the parameters of `tools/call`; `arguments` are the repaired ones.
-    pub(super) fn params(&self, arguments: &RawValue) -> Result<OwnedParams, String> {
+    /// Writes the parameters of `tools/call`; `arguments` are the repaired ones, `meta` is the client's.
+    pub(super) fn params(&self, arguments: &RawValue, meta: Option<&str>) -> Result<OwnedParams, String> {
         let params = format!(r#"{{"name":{},"arguments":{}}}"#, text::quoted(&self.tool), arguments.get());
         let params = OwnedParams::from_text(params).map_err(|error| error.to_string())?;
-        if !self.goes_on() {
+        if !self.goes_on() && meta.is_none() {
             return Ok(params);
         }
         let answers = (!self.answers.is_empty()).then(|| Value::Object(self.answers.clone()).to_string());
         let state = self.state.as_deref().map(text::quoted);
-        let with = [(INPUT_RESPONSES, answers.as_deref()), (REQUEST_STATE, state.as_deref())];
+        let with = [(META, meta), (INPUT_RESPONSES, answers.as_deref()), (REQUEST_STATE, state.as_deref())];
         params.with(&with).map_err(|error| error.to_string())
     }
 

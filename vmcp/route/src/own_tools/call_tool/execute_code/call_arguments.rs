@@ -40,6 +40,8 @@ pub(super) struct CodeArguments {
     /// Time limit of the script.
     pub(super) timeout: Duration,
     pub(super) dialect: Dialect,
+    /// True for an operation on rows, which calls no tool.
+    pub(super) is_over_rows: bool,
     /// For the answer: the reason for which a worker ran the script in place of a Job.
     pub(super) start_failure: Option<String>,
 }
@@ -73,6 +75,7 @@ impl CodeArguments {
                 data,
                 timeout,
                 dialect,
+                is_over_rows: false,
                 start_failure: None,
             })
         };
@@ -125,6 +128,7 @@ impl CodeArguments {
                 data: Map::new(),
                 timeout,
                 dialect,
+                is_over_rows: false,
                 start_failure: None,
             })
         };

@@ -36,6 +36,10 @@ const MAX_QUERY_CHARS: usize = 2_000;
 pub(super) struct Host<'a> {
     context: CallContext<'a>,
     dialect: Dialect,
+    /// True for a script over rows: each of its calls is refused.
+    is_over_rows: bool,
+    /// The client's own `_meta` as JSON, which each call sends on.
+    meta: Option<String>,
     caller: Caller,
     /// True if the client can be asked.
     can_ask: bool,
@@ -59,7 +63,18 @@ impl<'a> Host<'a> {
             takes_arriving: false,
             ..caller.clone()
         };
-        Host { context, dialect, caller, can_ask, user_time, changes: AtomicUsize::new(0) }
+        let changes = AtomicUsize::new(0);
+        Host { context, dialect, is_over_rows: false, meta: None, caller, can_ask, user_time, changes }
+    }
+
+    /// Sends the client's own `_meta` with each call.
+    pub(super) fn with_meta(self, meta: Option<String>) -> Host<'a> {
+        Host { meta, ..self }
+    }
+
+    /// Refuses each call of the script, if it is one over rows.
+    pub(super) fn over_rows(self, is_over_rows: bool) -> Host<'a> {
+        Host { is_over_rows, ..self }
     }
 
     /// True if a call of the script may have changed something: its tool is not declared to read only, and
@@ -77,8 +92,8 @@ impl<'a> Host<'a> {
         (snapshot, view)
     }
 
-    fn inner_caller(&self) -> InnerCaller {
-        InnerCaller { can_ask: self.can_ask, dialect: self.dialect }
+    fn inner_caller(&self) -> InnerCaller<'_> {
+        InnerCaller { can_ask: self.can_ask, dialect: self.dialect, meta: self.meta.as_deref() }
     }
 
     fn context_of<'b>(&'b self, snapshot: &'b Snapshot, view: &'b View) -> CallContext<'b> {
@@ -86,6 +101,10 @@ impl<'a> Host<'a> {
     }
 
     async fn make(&self, call: HostCall) -> Called<AskingCall> {
+        if self.is_over_rows {
+            let message = "an operation on rows calls no tool; send the script to optim.execute_code";
+            return Called::Ended(CallEnd::Raised { kind: Raised::Asks, message: message.to_owned() });
+        }
         let begun = Instant::now();
         let (snapshot, view) = self.newest().await;
         let context = self.context_of(&snapshot, &view);

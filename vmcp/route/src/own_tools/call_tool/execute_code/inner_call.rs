@@ -24,6 +24,7 @@ use crate::call::{self, first_text};
 use crate::caller::Consent;
 use crate::caller::{CallContext, Caller};
 use crate::own_tools::arguments::dialect::Dialect;
+use crate::own_tools::large_results::references;
 use crate::router::BackendTarget;
 
 /// Largest result of a tool that a script gets, in bytes; a larger one is an exception.
@@ -31,10 +32,12 @@ const MAX_RESULT: usize = 32 << 20;
 
 /// The script that makes a call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InnerCaller {
+pub(super) struct InnerCaller<'a> {
     /// True if the client takes questions.
     pub(super) can_ask: bool,
     pub(super) dialect: Dialect,
+    /// The client's own `_meta` as JSON.
+    pub(super) meta: Option<&'a str>,
 }
 
 /// Calls a tool, or goes on with a call of it; `None` if a policy denies the call.
@@ -42,10 +45,10 @@ pub(super) async fn call(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
     mut asking: AskingCall,
-    script: InnerCaller,
+    script: InnerCaller<'_>,
 ) -> Option<Called<AskingCall>> {
     for round in 0..MAX_ROUNDS {
-        match call_once(context, tool, &asking, script.dialect).await? {
+        match call_once(context, tool, &asking, script).await? {
             Called::Asks(next) if next.questions.is_empty() && next.state.is_some() => {
                 pause_before_repeat(round).await;
                 asking = next;
@@ -69,6 +72,10 @@ pub(super) async fn misfit(
     arguments: &Map<String, Value>,
 ) -> Option<String> {
     let written = to_raw_value(arguments).unwrap_or_default();
+    let written = match references::replaced(context, &written).await {
+        Ok(with_values) => with_values.unwrap_or(written),
+        Err(unresolved) => return Some(unresolved),
+    };
     match context.snapshot.check(tool).mend(tool, &written).await {
         CheckedArguments::Refused(violations) => Some(argument_check::misfit(context, tool, &violations)),
         CheckedArguments::Mended(mended) => {
@@ -99,9 +106,14 @@ async fn call_once(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
     asking: &AskingCall,
-    dialect: Dialect,
+    script: InnerCaller<'_>,
 ) -> Option<Called<AskingCall>> {
     let written = to_raw_value(&asking.arguments).unwrap_or_default();
+    // Replaced before anything is judged, as by call_tool.
+    let (written, unresolved) = match references::replaced(context, &written).await {
+        Ok(with_values) => (with_values.unwrap_or(written), None),
+        Err(error) => (written, Some(error)),
+    };
     // Mended before the policy is asked: it must judge the arguments that the backend will get.
     let checked = context.snapshot.check(tool).mend(tool, &written).await;
     let arguments = match &checked {
@@ -121,12 +133,15 @@ async fn call_once(
     }
     let record = context.start_record(Origin::Script);
     let authorized = call::authorize(context, record, target, Some(arguments.get())).ok()?;
-    let strict = match &checked {
-        CheckedArguments::Refused(violations) => Err(argument_check::misfit(context, tool, violations)),
+    let strict = match (&checked, unresolved) {
+        (_, Some(unresolved)) => Err(unresolved),
+        (CheckedArguments::Refused(violations), None) => {
+            Err(argument_check::misfit(context, tool, violations))
+        }
         // Stricter than call_tool: a script's values have types, and an exception names its line.
         _ => argument_check::check_arguments(context, tool, arguments).await,
     };
-    let params = match strict.and_then(|()| asking.params(arguments)) {
+    let params = match strict.and_then(|()| asking.params(arguments, script.meta)) {
         Ok(params) => params,
         Err(message) => {
             authorized.settle(Outcome::ToolError);
@@ -136,7 +151,7 @@ async fn call_once(
     Some(match authorized.call(&params).await {
         Ok(response) => {
             let is_confirmed = caller.consent.covers(&tool.name);
-            end(response, asking, is_confirmed, dialect)
+            end(response, asking, is_confirmed, script.dialect)
         }
         Err(
             error @ (CallError::NotConfirmed { .. }

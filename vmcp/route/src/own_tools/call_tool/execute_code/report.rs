@@ -52,9 +52,13 @@ fn show_origin(answer: &mut Map<String, Value>, arguments: &CodeArguments) {
         answer.insert("code".to_owned(), json!(code));
     }
     if let Some(why) = &arguments.start_failure {
-        let warning = format!("a worker ran the script, in its subset of Python, since no Job did: {why}");
-        answer.insert("warning".to_owned(), json!(warning));
+        answer.insert("warning".to_owned(), json!(warning(why)));
     }
+}
+
+/// Returns the warning for a script of a Job that a worker has run; `why` is the reason.
+pub(super) fn warning(why: &str) -> String {
+    format!("a worker ran the script, in its subset of Python, since no Job did: {why}")
 }
 
 /// A result that says `isError` also if it is none.

@@ -1,6 +1,7 @@
 //! Limits and settings of scripts, from the configuration.
 
 use vmcp_config::{Code, CodeJob, Config};
+use vmcp_results::dataset::MAX_RESULT_BYTES;
 use vmcp_script::jobs::JobSettings;
 use vmcp_script::pool::PoolSettings;
 use vmcp_script::{ResourceBounds, ScriptLimits};
@@ -22,7 +23,8 @@ pub(super) fn limits(config: &Config, arguments: &CodeArguments) -> ScriptLimits
         calls: code.max_calls,
         parallel: code.max_parallel,
         output_bytes: code.max_output_bytes,
-        result_bytes: code.max_result_bytes,
+        // A large result of an operation on rows is kept, and does not reach the model.
+        result_bytes: if arguments.is_over_rows { MAX_RESULT_BYTES } else { code.max_result_bytes },
         ..ScriptLimits::default()
     }
 }

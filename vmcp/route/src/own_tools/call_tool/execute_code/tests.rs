@@ -170,6 +170,7 @@ fn the_context_is_in_the_answer_if_the_call_has_one() {
             data: Map::new(),
             timeout: Duration::from_secs(1),
             dialect: Dialect::Python,
+            is_over_rows: false,
             start_failure: None,
         };
         let finished = Finished { end: Ok(json!(1)), output: String::new(), pictures: Vec::new() };
@@ -178,6 +179,102 @@ fn the_context_is_in_the_answer_if_the_call_has_one() {
         assert_eq!(result["structuredContent"].get("context"), context.as_ref());
         assert_eq!(result["structuredContent"]["result"], "1");
     }
+}
+
+/// An engine that keeps results, and a reference to `{"rows": [5, 6]}`.
+async fn with_reference(server: &Scripted) -> (Engine, String) {
+    let offered = OFFERED.replace("embeddings", "largeResults: { enabled: true }, embeddings");
+    let engine = engine(&backends(&[("fs", &server.url)], &offered)).await;
+    let parameters = json!({ "n": 1, "structured": { "rows": [5, 6] } });
+    let keep = json!({ "tool_name": "fs_work", "parameters": parameters, "store_result": true });
+    let kept = call(&engine, "optim.call_tool", keep).await.unwrap();
+    let envelope: Value = serde_json::from_str(kept["content"][0]["text"].as_str().unwrap()).unwrap();
+    (engine, envelope["result_ref"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_reference_stands_for_its_value_in_the_calls_of_a_script() {
+    let server = server().await;
+    let (engine, reference) = with_reference(&server).await;
+    let second = json!({ "n": { "$result_ref": reference, "path": "$.rows[1]" } });
+    assert!(matches!(made(&engine, tool(Some("fs"), "work", &second)).await, CallEnd::Value(_)));
+    assert_eq!(server.calls().pop().unwrap()["arguments"], json!({ "n": 6 }));
+    let calls = server.calls().len();
+    let list = json!({ "n": { "$result_ref": reference, "path": "$.rows" } });
+    let unknown = json!({ "n": { "$result_ref": "res_AAAAAAAAAAAAAAAAAAAAAA" } });
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let view = snapshot.view(&caller.principal);
+    let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
+    let named = |arguments: &Value| ToolUse {
+        server: "fs".to_owned(),
+        tool: "work".to_owned(),
+        line: 1,
+        arguments: arguments.as_object().cloned(),
+    };
+    let uses = [&second, &list, &unknown].map(named);
+    let checked = Host::new(context, Dialect::Python).check(uses.into()).await;
+    assert_eq!(checked[0], None);
+    for (wrong, text, checked) in
+        [(&list, "do not fit the schema", &checked[1]), (&unknown, "result_ref is unknown", &checked[2])]
+    {
+        let (kind, message) = raised(made(&engine, tool(Some("fs"), "work", wrong)).await);
+        assert!(kind == Raised::Arguments && message.contains(text), "{message}");
+        assert!(checked.as_ref().unwrap().contains(text), "before the script begins: {checked:?}");
+    }
+    assert_eq!(server.calls().len(), calls, "nothing is sent");
+}
+
+#[tokio::test]
+async fn calls_of_a_script_send_the_metadata_of_the_client() {
+    let server = server().await;
+    let engine = engine(&backends(&[("fs", &server.url)], OFFERED)).await;
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let view = snapshot.view(&caller.principal);
+    let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
+    let meta = json!({ "com.example/tenant": "blue", "progressToken": 7, "vmcp/own": 1 });
+    let params = OwnedParams::from_text(json!({ "name": "x", "_meta": meta }).to_string()).unwrap();
+    let host = Host::new(context, Dialect::Python).with_meta(call::own_meta(&params));
+    let called = host.call(tool(Some("fs"), "work", &json!({ "n": 1 }))).await;
+    assert!(matches!(called, Called::Ended(CallEnd::Value(_))), "{called:?}");
+    let sent = server.calls().pop().unwrap();
+    assert_eq!(sent["_meta"]["com.example/tenant"], "blue", "{sent}");
+    assert!(sent["_meta"].get("vmcp/own").is_none() && sent["_meta"].get("progressToken").is_none());
+}
+
+/// ToolHive: its rate limits leave out inner calls.
+#[tokio::test]
+async fn a_call_of_a_script_beyond_the_rate_of_its_tool_is_not_sent() {
+    let server = server().await;
+    let limits =
+        "rateLimiting: { tools: [{ name: fs_work, perUser: { maxTokens: 1, refillPeriod: 1h } }] }\n";
+    let engine = engine(&backends(&[("fs", &server.url)], &format!("{OFFERED}{limits}"))).await;
+    let work = || tool(Some("fs"), "work", &json!({ "n": 1 }));
+    assert!(matches!(made(&engine, work()).await, CallEnd::Value(_)));
+    let (kind, message) = raised(made(&engine, work()).await);
+    assert!(kind == Raised::Unanswered && message.contains("rate limit"), "{message}");
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_script_over_rows_reaches_no_tool_and_no_search() {
+    let server = server().await;
+    let engine = engine(&backends(&[("fs", &server.url)], OFFERED)).await;
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let view = snapshot.view(&caller.principal);
+    let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
+    for call in [
+        tool(Some("fs"), "do_it", &json!({})),
+        tool(None, "fs_do-it", &json!({})),
+        HostCall::Search { query: "work".to_owned(), limit: None },
+        HostCall::Describe { name: "fs.do_it".to_owned() },
+    ] {
+        let host = Host::new(context, Dialect::Python).over_rows(true);
+        let Called::Ended(end) = host.call(call.clone()).await else { panic!("{call:?}") };
+        let (kind, message) = raised(end);
+        assert!(kind == Raised::Asks && message.contains("calls no tool"), "{call:?}: {message}");
+        assert!(!host.may_have_changed());
+    }
+    assert!(server.calls().is_empty());
 }
 
 #[tokio::test]

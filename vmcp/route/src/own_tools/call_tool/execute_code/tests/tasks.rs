@@ -165,6 +165,7 @@ fn a_written_script_is_in_the_answer_also_of_a_timeout() {
             data: Map::new(),
             timeout: Duration::from_secs(1),
             dialect: Dialect::Python,
+            is_over_rows: false,
             start_failure: None,
         };
         let finished = Finished { end, output: String::new(), pictures: Vec::new() };

@@ -26,6 +26,7 @@ fn arguments() -> CodeArguments {
         data: Map::new(),
         timeout: Duration::from_secs(1),
         dialect: Dialect::ToolHive,
+        is_over_rows: false,
         start_failure: None,
     }
 }
@@ -145,4 +146,21 @@ async fn functions_are_the_listed_names_that_the_text_has() {
     let describe = HostCall::Describe { name: "fs_do_it".to_owned() };
     let Called::Ended(CallEnd::Value(signature)) = host.call(describe).await else { panic!("it asks") };
     assert!(signature.as_str().unwrap().starts_with("def fs_do_it()"), "{signature}");
+}
+
+#[tokio::test]
+async fn references_in_data_stand_for_their_values() {
+    let server = server().await;
+    let (engine, reference) = with_reference(&server).await;
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let view = snapshot.view(&caller.principal);
+    let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
+    let data = |reference: &str| json!({ "rows": { "$result_ref": reference, "path": "$.rows" }, "n": 1 });
+    let with = |data: Value| CodeArguments { data: data.as_object().unwrap().clone(), ..arguments() };
+    let mut known = with(data(&reference));
+    assert!(prepare(context, &Part::New, &mut known).await.is_ok());
+    assert_eq!(Value::Object(known.data), json!({ "rows": [5, 6], "n": 1 }));
+    let mut unknown = with(data("res_AAAAAAAAAAAAAAAAAAAAAA"));
+    let refused = prepare(context, &Part::New, &mut unknown).await.err().unwrap();
+    assert!(refused.contains("result_ref is unknown"), "{refused}");
 }
