@@ -33,6 +33,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':') && request.userInfo.username.endsWith('-vmcp') && authorizer.group('toolhive.stacklok.com').resource('addedservers').namespace(request.namespace).check('manage').allowed() && !authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
 {{- end }}
 
+{{- define "vmcp-operator.podSecurityContext" -}}
+{{- $user := ternary dict (dict "runAsUser" 65532 "runAsGroup" 65532) .Values.openshift }}
+{{- $pod := merge $user (dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault")) }}
+{{- toYaml (merge (deepCopy .Values.podSecurityContext) $pod) }}
+{{- end }}
+
+{{- define "vmcp-operator.securityContext" -}}
+{{- $container := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
+{{- toYaml (merge (deepCopy .Values.securityContext) $container) }}
+{{- end }}
+
 {{- /* An image without a tag is that of the release. A digest goes where the tag does: `sha256:…`. */}}
 {{- define "vmcp-operator.image" -}}
 {{- $tag := .image.tag | default .Chart.AppVersion -}}
