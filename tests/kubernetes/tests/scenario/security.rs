@@ -1,6 +1,8 @@
 //! Confused deputies: nobody has an object made by the operator that they may not make, and the operator
 //! itself changes nothing of a pod but one annotation.
 
+use std::fs;
+
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -40,8 +42,18 @@ async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
     let place = cluster.namespace("tenant").await;
     install(&cluster, &place).await;
     let tenant = client_as(&cluster, "tenant").await;
+    let mut refusals = Vec::new();
     for attempt in attempts() {
-        refused(&place, &attempt).await;
+        refusals.push(refused(&place, &attempt).await);
+    }
+    // Every line of the policy was tried; the one about grants has a test of its own.
+    let policy = repository().join("charts/vmcp-operator/templates/_author_rights.tpl");
+    let policy = fs::read_to_string(policy).expect("the lines of the policy");
+    let lines = policy.lines().filter_map(|line| line.trim().strip_prefix("message: "));
+    let lines: Vec<_> = lines.filter(|line| !line.contains("of spec.from ")).collect();
+    assert!(lines.len() > 25, "{lines:?}");
+    for line in lines {
+        assert!(refusals.iter().any(|refusal| refusal.contains(line)), "no attempt against: {line}");
     }
     // Also by an edit of an entry that was allowed to its author.
     place
