@@ -180,7 +180,8 @@ mod tests {
             assert!(spec.is_object(), "{kind} has a spec");
             let mut found = Vec::new();
             references(spec, "", &mut found);
-            let rows: Vec<_> = AUTHOR_RIGHTS.iter().filter(|row| row.kinds.contains(&kind.as_str())).collect();
+            let rows: Vec<_> =
+                AUTHOR_RIGHTS.iter().filter(|row| row.kinds.contains(&kind.as_str())).collect();
             for reference in found {
                 seen += 1;
                 assert!(rows.iter().any(|row| covers(row, &reference)), "{kind}: spec.{reference}");

@@ -9,6 +9,7 @@ mod pods;
 mod replicas;
 mod scripts;
 mod service;
+mod service_metadata;
 mod stateful_set;
 
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub(super) use self::exposure::{network_policy, optional, route};
 use self::replicas::{LiveReplicas, Replicas};
 pub(super) use self::scripts::{script_isolation, script_right};
 pub(super) use self::service::{client_service, console_service, peers_service};
+pub(super) use self::service_metadata::ServiceMetadata;
 pub(super) use self::stateful_set::has_claims;
 use super::names;
 use super::observe::running_workload::{RunningWorkload, WorkloadForm};

@@ -10,12 +10,15 @@ use vmcp_crds::virtual_mcp_server::{ServiceType, Validated};
 use super::is_within;
 use crate::runtime::{Child, ChildKind, Context};
 use crate::virtual_mcp_server::names;
+use crate::virtual_mcp_server::objects::ServiceMetadata;
 
 /// The exposure of a server as its objects are stored.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::virtual_mcp_server) struct CurrentExposure {
     /// Type of the Service; `ClusterIP` without a Service.
     pub service_type: ServiceType,
+    /// Labels and annotations of the Service; `None` without a Service.
+    pub metadata: Option<ServiceMetadata>,
     /// Addresses that the load balancer lets in; empty: all.
     pub source_ranges: Vec<String>,
     /// True if a load balancer has an address.
@@ -51,7 +54,8 @@ impl CurrentExposure {
         }
     }
 
-    /// Returns true if the stored Service and NetworkPolicy admit nothing that the server does not want.
+    /// Returns true if the stored Service and NetworkPolicy admit nothing that the server does not want. Other
+    /// labels or annotations of the Service may admit more.
     pub(super) fn is_within(&self, wanted: &Validated) -> bool {
         let balanced = wanted.service_type == ServiceType::LoadBalancer;
         let service = self.service_type <= wanted.service_type
@@ -63,7 +67,9 @@ impl CurrentExposure {
             (None, Some(_)) => false,
             (Some(current), Some(wanted)) => is_within(current, wanted),
         };
-        service && policy
+        let overrides = &wanted.overrides.service;
+        let metadata = self.metadata.as_ref().is_none_or(|stored| stored.stored(overrides) == *overrides);
+        service && policy && metadata
     }
 
     /// Returns true if the stored route is the wanted one, besides defaults of the API server.
@@ -83,6 +89,7 @@ fn of_service(service: Service) -> CurrentExposure {
     let balancer = service.status.and_then(|status| status.load_balancer?.ingress).unwrap_or_default();
     CurrentExposure {
         service_type,
+        metadata: Some(ServiceMetadata::from_stored(service.metadata)),
         source_ranges: spec.load_balancer_source_ranges.unwrap_or_default(),
         is_balanced: !balancer.is_empty(),
         ..CurrentExposure::default()
