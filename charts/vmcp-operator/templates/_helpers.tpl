@@ -1,6 +1,9 @@
+{{- /* A Service has it, so that it begins with a letter and has no dot: Helm takes other names of releases. */}}
 {{- define "vmcp-operator.name" -}}
 {{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}
-{{- else }}{{ .Values.nameOverride | default .Release.Name | trimSuffix "operator" | trimSuffix "-" | trunc 40 | trimSuffix "-" | default "vmcp" }}-operator
+{{- else }}
+{{- $name := .Values.nameOverride | default .Release.Name | replace "." "-" | trimSuffix "operator" | trimSuffix "-" | trunc 40 | trimSuffix "-" | default "vmcp" }}
+{{- if regexMatch "^[0-9]" $name }}vmcp-{{ end }}{{ $name }}-operator
 {{- end }}
 {{- end }}
 
