@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use vmcp_crds::{MCPOIDCConfig, MCPServerEntry, VirtualMCPServer};
+use vmcp_crds::{MCPGroup, MCPOIDCConfig, MCPServerEntry, VirtualMCPServer};
 use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, repository};
 
 use super::backends::{apply, await_condition};
@@ -109,6 +109,34 @@ async fn a_grant_for_virtual_servers_takes_the_right_to_create_network_policies(
         .await;
     // The policy lets grants of other projects pass.
     assert_eq!(create("route", "HTTPRoute").await, "");
+}
+
+/// Only ToolHive's operator removes its finalizers: the deletion of such a resource would hang.
+#[tokio::test]
+async fn a_saved_manifest_brings_no_finalizer_that_nothing_removes() {
+    let cluster = ControlPlane::start().await;
+    let place = cluster.namespace("saved").await;
+    install(&cluster, &place).await;
+    let group = |finalizers: &str| {
+        format!(
+            "{{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPGroup, metadata: {{name: g, finalizers: [{finalizers}]}}, \
+             spec: {{}}}}"
+        )
+    };
+    let saved = group("toolhive.stacklok.dev/mcpgroup-finalizer");
+    place
+        .eventually("the policy to refuse the finalizer", async || {
+            let Err(refused) = place.try_apply(&saved).await else {
+                place.edit::<MCPGroup>("g", json!({ "metadata": { "finalizers": null } })).await;
+                return None;
+            };
+            refused.to_string().contains("remove metadata.finalizers").then_some(())
+        })
+        .await;
+    place.apply(&group("example.com/kept")).await;
+    let both = group("example.com/kept, mcpgroup.toolhive.stacklok.dev/finalizer");
+    let refused = place.try_apply(&both).await.unwrap_err().to_string();
+    assert!(refused.contains("remove metadata.finalizers"), "{refused}");
 }
 
 #[tokio::test]
