@@ -69,11 +69,35 @@ async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
     assert!(refused.contains("get Secrets"), "{refused}");
     let allowed = json!({ "serviceType": "ClusterIP" });
     assert_eq!(refusal(&tenant, &place, "VirtualMCPServer", "x", &allowed).await, None);
+    an_approval_takes_the_right_to_change_the_server(&cluster, &place).await;
     assert_eq!(
         refusal(&tenant, &place, "MCPServerEntry", "x", &json!({ "remoteUrl": "https://a.example/mcp" }))
             .await,
         None
     );
+}
+
+/// The approval is an annotation, which a user may write who may not change the spec.
+async fn an_approval_takes_the_right_to_change_the_server(cluster: &Cluster, place: &Namespace) {
+    let servers = async |user: &str| -> Api<VirtualMCPServer> {
+        Api::namespaced(client_as(cluster, user).await, &place.name)
+    };
+    let approval = |value: Value| {
+        let annotations = json!({ "toolhive.stacklok.com/approve-tools": value });
+        Patch::Merge(json!({ "metadata": { "annotations": annotations } }))
+    };
+    let (writer, tenant) = (servers("writer").await, servers("tenant").await);
+    let (params, approve) = (PatchParams::default(), approval(json!("docs/search@fingerprint")));
+    place
+        .eventually("the policy to refuse an approval", async || {
+            let refused = writer.patch("x", &params, &approve).await.err();
+            if refused.is_none() {
+                tenant.patch("x", &params, &approval(Value::Null)).await.expect("taken back");
+            }
+            refused.filter(|refused| refused.to_string().contains("create Deployments"))
+        })
+        .await;
+    tenant.patch("x", &params, &approve).await.expect("approved");
 }
 
 /// A grant makes the operator add callers to NetworkPolicies of the granted servers.
