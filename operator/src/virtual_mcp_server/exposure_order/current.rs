@@ -54,8 +54,8 @@ impl CurrentExposure {
         }
     }
 
-    /// Returns true if the stored Service and NetworkPolicy admit nothing that the server does not want. Other
-    /// labels or annotations of the Service may admit more.
+    /// Returns true if the stored Service and NetworkPolicy admit nothing that the server does not want.
+    /// Other labels or annotations of the Service may admit more.
     pub(super) fn is_within(&self, wanted: &Validated) -> bool {
         let balanced = wanted.service_type == ServiceType::LoadBalancer;
         let service = self.service_type <= wanted.service_type

@@ -1,6 +1,6 @@
 //! Labels and annotations of the Service for clients. Load balancers, tunnels and DNS controllers read them:
-//! one annotation keeps a load balancer inside, and its removal puts it on the internet. Their meaning is that
-//! of the cloud, so every change counts as a wider exposure.
+//! one annotation keeps a load balancer inside of the cloud, and its removal puts it on the internet. Their
+//! meaning is that of the cloud, so every change counts as a wider exposure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
