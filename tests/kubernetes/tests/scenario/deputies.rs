@@ -213,7 +213,7 @@ fn of_providers(key: &Value, authority: &Value) -> [(&'static str, &'static str,
     ]
 }
 
-/// Returns the attempts of authors who may run some pods: objects that such pods make, and other kinds of pods.
+/// Returns the attempts of authors who may run some pods: objects that these pods make, and other pods.
 fn of_hosts() -> [(&'static str, &'static str, Value, &'static str); 6] {
     let optimizer = |more: Value| {
         let mut optimizer = json!({ "enabled": true });
