@@ -145,8 +145,9 @@ impl ExposureOrder {
     /// not lead to a server that asks for less, and a new one not to a server that does not ask yet. Returns
     /// true if the stored route stays.
     fn narrow_route(&mut self, current: &CurrentExposure, drops_a_guard: bool) -> bool {
-        let Some(wanted) = objects::route(&self.server) else { return false };
-        if current.lacks_routes || current.has_route(&wanted) {
+        let wanted = objects::route(&self.server).zip(self.server.http_route.as_ref());
+        let Some((wanted, route)) = wanted else { return false };
+        if current.lacks_routes || current.has_route(&wanted, &route.metadata) {
             return false;
         }
         self.server.http_route = None;

@@ -9,8 +9,8 @@ mod pods;
 mod replicas;
 mod scripts;
 mod service;
-mod service_metadata;
 mod stateful_set;
+mod stored_metadata;
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ pub(super) use self::exposure::{network_policy, optional, route};
 use self::replicas::{LiveReplicas, Replicas};
 pub(super) use self::scripts::{script_isolation, script_right};
 pub(super) use self::service::{client_service, console_service, peers_service};
-pub(super) use self::service_metadata::ServiceMetadata;
 pub(super) use self::stateful_set::has_claims;
+pub(super) use self::stored_metadata::StoredMetadata;
 use super::names;
 use super::observe::running_workload::{RunningWorkload, WorkloadForm};
 use crate::runtime::{BuildSettings, Child, RoleName, child_metadata};

@@ -6,7 +6,7 @@ use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, EVENTS_PORT};
 use vmcp_crds::virtual_mcp_server::{ServiceType, Validated};
 
 use super::meta;
-use super::service_metadata::record_added_keys;
+use super::stored_metadata::record_added_keys;
 use crate::virtual_mcp_server::names;
 
 /// Returns the Service for clients. It has no admin port: it may lead out of the cluster.

@@ -1,6 +1,6 @@
-//! Labels and annotations of the Service for clients. Load balancers, tunnels and DNS controllers read them:
-//! one annotation keeps a load balancer inside of the cloud, and its removal puts it on the internet. Their
-//! meaning is that of the cloud, so every change counts as a wider exposure.
+//! Labels and annotations of the Service for clients and of the HTTPRoute. Load balancers, tunnels, gateways
+//! and DNS controllers read them: one annotation keeps a load balancer inside of the cloud, and its removal
+//! puts it on the internet. Their meaning is that of the cloud, so every change counts as a wider exposure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use vmcp_crds::fields::resource_overrides::MetadataOverrides;
 
-/// Annotation of the Service with the keys that the resource added, as JSON: others add keys, too.
+/// Annotation of the object with the keys that the resource added, as JSON: others add keys, too.
 const ADDED_KEYS: &str = "toolhive.stacklok.com/added-keys";
 
 /// Keys that the resource added.
@@ -19,7 +19,7 @@ struct AddedKeys {
     annotations: BTreeSet<String>,
 }
 
-/// Adds an annotation with the keys that the resource adds to the Service, if it adds any.
+/// Adds an annotation with the keys that the resource adds to an object, if it adds any.
 pub(super) fn record_added_keys(overrides: &MetadataOverrides, metadata: &mut ObjectMeta) {
     if *overrides == MetadataOverrides::default() {
         return;
@@ -31,16 +31,16 @@ pub(super) fn record_added_keys(overrides: &MetadataOverrides, metadata: &mut Ob
     metadata.annotations.get_or_insert_default().insert(ADDED_KEYS.to_owned(), text);
 }
 
-/// Labels and annotations of the stored Service.
+/// Labels and annotations of a stored object.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::virtual_mcp_server) struct ServiceMetadata {
+pub(in crate::virtual_mcp_server) struct StoredMetadata {
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     added: AddedKeys,
 }
 
-impl ServiceMetadata {
-    /// Reads the metadata of the stored Service.
+impl StoredMetadata {
+    /// Reads the metadata of a stored object.
     pub(in crate::virtual_mcp_server) fn from_stored(metadata: ObjectMeta) -> Self {
         let annotations = metadata.annotations.unwrap_or_default();
         let added = annotations.get(ADDED_KEYS).and_then(|text| serde_json::from_str(text).ok());
@@ -80,7 +80,7 @@ mod tests {
         let mut metadata = before.on(ObjectMeta::default());
         record_added_keys(&before, &mut metadata);
         metadata.annotations.get_or_insert_default().insert("theirs".to_owned(), "1".to_owned());
-        let stored = ServiceMetadata::from_stored(metadata);
+        let stored = StoredMetadata::from_stored(metadata);
         assert_eq!(stored.stored(&before), before, "nothing changes");
         assert_eq!(stored.stored(&MetadataOverrides::default()), before, "both are removed");
         let wanted = overrides(&[("scheme", "public"), ("note", "a"), ("host", "a.example")]);
@@ -88,9 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn a_service_of_an_earlier_release_loses_nothing_that_is_wanted() {
+    fn an_object_of_an_earlier_release_loses_nothing_that_is_wanted() {
         let wanted = overrides(&[("scheme", "internal")]);
-        let stored = ServiceMetadata::from_stored(wanted.on(ObjectMeta::default()));
+        let stored = StoredMetadata::from_stored(wanted.on(ObjectMeta::default()));
         assert_eq!(stored.stored(&wanted), wanted);
         let mut plain = ObjectMeta::default();
         record_added_keys(&MetadataOverrides::default(), &mut plain);
