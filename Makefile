@@ -187,11 +187,12 @@ check-generated: setup ## Check that generated pages are up to date
 image: ## Build the images of vmcp and the operator (REGISTRY=… names and pushes them, MODEL=1 puts the model in)
 	@scripts/image.sh
 
-helm-lint: ## Lint the chart, with its defaults and with everything on (HELM names another helm)
+helm-lint: ## Lint the chart, with its defaults and with each file of its ci/, and check all manifests (HELM names another helm)
 	@chart=charts/vmcp-operator; helm=$$(scripts/helm.sh) && for values in $$chart/values.yaml $$chart/ci/*.yaml; do \
 	  $$helm lint --quiet --strict --kube-version 1.34 $$chart -f $$values && \
 	  $$helm template --kube-version 1.34 vmcp $$chart -f $$values >/dev/null || exit 1; \
 	done
+	@scripts/check-manifests.sh
 
 check-alerts: ## Test the alerts of the chart with promtool, which Debian's package has
 	@scripts/check-alerts.sh

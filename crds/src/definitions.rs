@@ -62,6 +62,14 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         "size(self.metadata.name) <= 52 && !self.metadata.name.contains('.')",
         "the name is too long or has a dot; choose at most 52 characters without dots, for a Service is named vmcp-NAME-peers",
     );
+    let console: Rule = (
+        "self.metadata.name.matches('^[a-z]') || !has(self.spec.console) || !(self.spec.console.access in ['tokens', 'oidc'])",
+        "the name begins with a digit, and console.access makes a Service named NAME-console; choose a name that begins with a letter",
+    );
+    let managed: Rule = (
+        "(size(self.metadata.name) <= 48 && self.metadata.name.matches('^[a-z]')) || !has(self.spec.optimizer) || !has(self.spec.optimizer.embeddings) || !has(self.spec.optimizer.embeddings.tei) || !has(self.spec.optimizer.embeddings.tei.managed)",
+        "the name does not fit the EmbeddingServer that tei.managed makes; choose at most 48 characters that begin with a letter, or name an EmbeddingServer in embeddingServerRef",
+    );
     let server: Rule = (
         "size(self.metadata.name) <= 59 && !self.metadata.name.contains('.')",
         "the name is too long or has a dot; choose at most 59 characters without dots, for a Service is named mcp-NAME",
@@ -83,7 +91,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         "the name is too long, has a dot or begins with a digit; choose at most 59 letters, digits and '-' that begin with a letter, for a Service is named NAME-api",
     );
     vec![
-        definition::<VirtualMCPServer>(&[vmcp]),
+        definition::<VirtualMCPServer>(&[vmcp, console, managed]),
         definition::<MCPGroup>(&[]),
         definition::<MCPServer>(&[server, reserved]),
         definition::<MCPServerEntry>(&[entry, reserved]),

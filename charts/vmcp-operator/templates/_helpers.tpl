@@ -1,6 +1,9 @@
+{{- /* A Service has it, so that it begins with a letter and has no dot: Helm takes other names of releases. */}}
 {{- define "vmcp-operator.name" -}}
 {{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}
-{{- else }}{{ .Values.nameOverride | default .Release.Name | trimSuffix "operator" | trimSuffix "-" | trunc 40 | trimSuffix "-" | default "vmcp" }}-operator
+{{- else }}
+{{- $name := .Values.nameOverride | default .Release.Name | replace "." "-" | trimSuffix "operator" | trimSuffix "-" | trunc 40 | trimSuffix "-" | default "vmcp" }}
+{{- if regexMatch "^[0-9]" $name }}vmcp-{{ end }}{{ $name }}-operator
 {{- end }}
 {{- end }}
 
@@ -31,6 +34,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- /* In CEL: the caller is a server whose clients may add servers. A mark tells it; an account with wider rights is a person's. */}}
 {{- define "vmcp-operator.isServerAdmin" -}}
 request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':') && request.userInfo.username.endsWith('-vmcp') && authorizer.group('toolhive.stacklok.com').resource('addedservers').namespace(request.namespace).check('manage').allowed() && !authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+{{- end }}
+
+{{- define "vmcp-operator.podSecurityContext" -}}
+{{- $user := ternary dict (dict "runAsUser" 65532 "runAsGroup" 65532) .Values.openshift }}
+{{- $pod := merge $user (dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault")) }}
+{{- toYaml (merge (deepCopy .Values.podSecurityContext) $pod) }}
+{{- end }}
+
+{{- define "vmcp-operator.securityContext" -}}
+{{- $container := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
+{{- toYaml (merge (deepCopy .Values.securityContext) $container) }}
 {{- end }}
 
 {{- /* An image without a tag is that of the release. A digest goes where the tag does: `sha256:…`. */}}

@@ -29,6 +29,9 @@ use crate::problem::{Invalid, Problem};
 
 /// Maximum characters of a name: a Service is named `vmcp-NAME-peers`, and may have 63.
 pub const MAX_NAME: usize = 52;
+/// Maximum characters of a name beside `tei.managed`: the EmbeddingServer has it too, and a Service is named
+/// `NAME-tei`.
+const MAX_MANAGED_NAME: usize = 48;
 /// Annotation of a VirtualMCPServer whose change replaces the pods, one after the other.
 pub const RESTARTED_AT: &str = "toolhive.stacklok.com/restarted-at";
 
@@ -236,6 +239,7 @@ impl VirtualMCPServer {
             let remedy = "choose a name without dots, for `vmcp-NAME` names a Service";
             problems.push(Problem::new("metadata.name", "has a dot", remedy));
         }
+        names_of_children(spec, &name, &mut problems);
         group(spec, &mut problems);
         backend_refs(self, &mut problems);
         for (index, backend) in spec.backends.iter().enumerate() {
@@ -415,6 +419,25 @@ fn scale(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) -> Scale {
             problems.push(Problem::new("spec.replicas", "`spec.autoscaling` is given too", remedy));
             Scale::Fixed(replicas)
         }
+    }
+}
+
+/// Reports a name that does not fit an object which a field makes: names of Services begin with a letter.
+fn names_of_children(spec: &VirtualMCPServerSpec, name: &str, problems: &mut Vec<Problem>) {
+    let has_letter = name.starts_with(|first: char| first.is_ascii_lowercase());
+    if !has_letter && spec.console.as_ref().is_some_and(Console::has_service) {
+        let remedy = "choose a name that begins with a letter, for `NAME-console` names a Service";
+        problems.push(Problem::new("metadata.name", "begins with a digit", remedy));
+    }
+    let embeddings = spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
+    let is_managed = embeddings.and_then(|embeddings| embeddings.tei.as_ref()?.managed.as_ref()).is_some();
+    if is_managed && !(has_letter && name.len() <= MAX_MANAGED_NAME) {
+        let message = "does not fit the EmbeddingServer that `tei.managed` makes";
+        let remedy = format!(
+            "choose at most {MAX_MANAGED_NAME} characters that begin with a letter, or name an EmbeddingServer in \
+             `spec.embeddingServerRef`"
+        );
+        problems.push(Problem::new("metadata.name", message, remedy));
     }
 }
 

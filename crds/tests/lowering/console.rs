@@ -81,3 +81,28 @@ fn mistakes_have_the_path_of_the_resource() {
     let refused = checked.unwrap_err().to_string();
     assert!(refused.contains("shorter than 16"), "{refused}");
 }
+
+/// The Service of the console and the EmbeddingServer of a server have its name in theirs.
+#[test]
+fn a_name_fits_the_objects_that_fields_make() {
+    let keys = json!([{ "name": "s", "key": "k" }]);
+    let console = json!({ "console": { "access": "tokens", "viewerTokenSecretRefs": keys } });
+    let tei = json!({ "provider": "tei", "tei": { "managed": {} } });
+    let managed = json!({ "optimizer": { "enabled": true, "embeddings": tei } });
+    let (nothing, long) = (json!({}), "a".repeat(49));
+    for (name, spec, fits) in [
+        ("9lives", &nothing, true),
+        ("9lives", &console, false),
+        ("lives9", &console, true),
+        (long.as_str(), &console, true),
+        ("9lives", &managed, false),
+        (long.as_str(), &managed, false),
+        (&long[1..], &managed, true),
+    ] {
+        let mut server = server(spec);
+        server.metadata.name = Some(name.to_owned());
+        let problems = server.validate().err().map(|invalid| invalid.0).unwrap_or_default();
+        let paths: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(paths, if fits { vec![] } else { vec!["metadata.name"] }, "{name}: {spec}");
+    }
+}

@@ -143,4 +143,50 @@ mod tests {
         assert!(problem.starts_with("spec.externalAuthConfigRef: sends the credentials"), "{problem}");
         assert!(problem.contains("may get Secrets; install the admission policies"), "{problem}");
     }
+
+    /// Collects the paths, below `spec`, of references to Secrets, to ConfigMaps and to credentials.
+    fn references(schema: &Value, path: &str, found: &mut Vec<String>) {
+        let names = ["SecretRef", "SecretRefs", "SecretKeyRef", "ConfigMapRef", "ExternalAuthConfigRef"];
+        for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            let key = key.to_lowercase();
+            if names.iter().any(|name| key.ends_with(&name.to_lowercase())) {
+                found.push(path.clone());
+            }
+            for inner in [property, &property["items"], &property["additionalProperties"]] {
+                references(inner, &path, found);
+            }
+        }
+    }
+
+    /// Returns true if a line asks for a right wherever the reference at this path is given.
+    fn covers(row: &AuthorRight, reference: &str) -> bool {
+        let is_in = |path: &str| reference == path || reference.starts_with(&format!("{path}."));
+        match row.trigger {
+            Trigger::Always | Trigger::Unless("type", _) => true,
+            Trigger::Given(paths) => paths.iter().any(|path| is_in(path)),
+            Trigger::GivenInItem(lists, field) => lists.iter().any(|list| is_in(&format!("{list}.{field}"))),
+            Trigger::HasWord(..) | Trigger::IsInItem(..) | Trigger::Is(..) | Trigger::Unless(..) => false,
+        }
+    }
+
+    #[test]
+    fn every_reference_of_authors_who_run_no_pods_is_in_the_table() {
+        let mut seen = 0;
+        for definition in vmcp_crds::definitions::all() {
+            let kind = definition.spec.names.kind;
+            let version = json!(definition.spec.versions.first().expect("a version"));
+            let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+            assert!(spec.is_object(), "{kind} has a spec");
+            let mut found = Vec::new();
+            references(spec, "", &mut found);
+            let rows: Vec<_> =
+                AUTHOR_RIGHTS.iter().filter(|row| row.kinds.contains(&kind.as_str())).collect();
+            for reference in found {
+                seen += 1;
+                assert!(rows.iter().any(|row| covers(row, &reference)), "{kind}: spec.{reference}");
+            }
+        }
+        assert!(seen > 40, "{seen}");
+    }
 }

@@ -28,6 +28,8 @@ use crate::runtime::ChildKind;
 
 /// Path of the field with the addresses that a load balancer lets in.
 const SOURCE_RANGES: &str = "spec.service.loadBalancerSourceRanges";
+/// Path of the field with labels and annotations of the Service.
+const SERVICE_METADATA: &str = "spec.resourceOverrides.service";
 /// Path of the field that limits who may connect to the pods.
 const NETWORK_POLICY: &str = "spec.networkPolicy";
 
@@ -83,6 +85,7 @@ pub(super) fn order(
     let changes = matches!((&before, &after), (Some(before), Some(after)) if before != after);
     let drops = matches!((&before, &after), (Some(before), Some(after)) if after.drops_a_guard_of(before));
     order.narrow_service(current, drops);
+    order.keep_service_metadata(current, drops);
     order.narrow_policy(current, drops);
     // Identities are compared by their guards alone: behind another identity, an old route must not stay.
     let keeps_route = order.narrow_route(current, changes);
@@ -114,6 +117,18 @@ impl ExposureOrder {
         }
     }
 
+    /// Keeps labels and annotations of the Service, for they may widen the exposure. While a guard is dropped
+    /// they go first: they may narrow it.
+    fn keep_service_metadata(&mut self, current: &CurrentExposure, drops_a_guard: bool) {
+        let Some(metadata) = current.metadata.as_ref().filter(|_| !drops_a_guard) else { return };
+        let wanted = &mut self.server.overrides.service;
+        let stored = metadata.stored(wanted);
+        if stored != *wanted {
+            *wanted = stored;
+            self.held.push(SERVICE_METADATA);
+        }
+    }
+
     fn narrow_policy(&mut self, current: &CurrentExposure, drops_a_guard: bool) {
         let Some(current) = &current.ingress_from else { return };
         let wanted = match &mut self.server.ingress_from {
@@ -130,8 +145,9 @@ impl ExposureOrder {
     /// not lead to a server that asks for less, and a new one not to a server that does not ask yet. Returns
     /// true if the stored route stays.
     fn narrow_route(&mut self, current: &CurrentExposure, drops_a_guard: bool) -> bool {
-        let Some(wanted) = objects::route(&self.server) else { return false };
-        if current.lacks_routes || current.has_route(&wanted) {
+        let wanted = objects::route(&self.server).zip(self.server.http_route.as_ref());
+        let Some((wanted, route)) = wanted else { return false };
+        if current.lacks_routes || current.has_route(&wanted, &route.metadata) {
             return false;
         }
         self.server.http_route = None;

@@ -10,6 +10,7 @@ mod replicas;
 mod scripts;
 mod service;
 mod stateful_set;
+mod stored_metadata;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use self::replicas::{LiveReplicas, Replicas};
 pub(super) use self::scripts::{script_isolation, script_right};
 pub(super) use self::service::{client_service, console_service, peers_service};
 pub(super) use self::stateful_set::has_claims;
+pub(super) use self::stored_metadata::StoredMetadata;
 use super::names;
 use super::observe::running_workload::{RunningWorkload, WorkloadForm};
 use crate::runtime::{BuildSettings, Child, RoleName, child_metadata};

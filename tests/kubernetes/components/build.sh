@@ -4,6 +4,7 @@
 # With `gitops`, it is a program that says how Argo CD and Flux see the health of an object, by their own libraries.
 # With `gateway-api`, it is no program but the definition of HTTPRoutes, as a cluster with a gateway has it.
 # With `toolhive`, it is the folder of example manifests of ToolHive.
+# With `manifests`, it is kube-score and kubeconform, which check manifests, with schemas of Kubernetes and of others.
 # A folder is named by the version and the hash of the sources.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,6 +13,7 @@ kubernetes=${XDG_CACHE_HOME:-$HOME/.cache}/vmcp/kubernetes
 helm=v3.22.0
 gateway_api=v1.4.1
 toolhive=v0.44.0
+prometheus_operator=v0.85.0
 
 say() { echo "  $SECONDS s: $*" >&2; }
 
@@ -69,16 +71,39 @@ build_toolhive() {
   chmod -R u+w "$1"
 }
 
+# Prints the folder of a module: of the version that the go.mod of the current folder asks for, unless one is named.
+module_folder() { "$retry" go mod download -json "$1" | sed -nE 's#^\t"Dir": "(.*)",?$#\1#p'; }
+
+build_manifests() {
+  local api prometheus argo
+  say "compiling"
+  go build -o "$1/manifest-schemas" -ldflags "-s -w" .
+  GOBIN=$1 "$retry" go install -ldflags "-s -w" tool 2> >(grep -v '^go: downloading' >&2)
+  say "schemas"
+  api=$(cd "$here" && module_folder k8s.io/kubernetes)
+  argo=$(cd "$here/gitops" && module_folder github.com/argoproj/argo-cd/v3)
+  prometheus=$(cd / && module_folder "github.com/prometheus-operator/prometheus-operator@$prometheus_operator")
+  prometheus=$prometheus/example/prometheus-operator-crd/monitoring.coreos.com
+  mkdir "$1/schemas"
+  "$1/manifest-schemas" "$1/schemas" "$api/api/openapi-spec/swagger.json" "$argo/manifests/crds/application-crd.yaml" \
+    "${prometheus}_servicemonitors.yaml" "${prometheus}_prometheusrules.yaml"
+}
+
+also=
 case ${1:-newest} in
   newest) module=$here sources=("$here/pause/main.go") prefix= name=Kubernetes path=k8s.io/kubernetes ;;
   oldest) module=$here/oldest sources=("$here/go.mod") prefix= name=Kubernetes path=k8s.io/kubernetes ;;
   gitops) module=$here/gitops sources=() prefix=argo-cd- name="health checks of Argo CD" path=github.com/argoproj/argo-cd/v3 ;;
   gateway-api) module=$here sources=() prefix= name="the Gateway API" path=k8s.io/kubernetes ;;
   toolhive) module=$here sources=() prefix= name="the examples of ToolHive" path=k8s.io/kubernetes ;;
-  *) echo "usage: build.sh [oldest|gitops|gateway-api|toolhive]" >&2; exit 2 ;;
+  manifests)
+    module=$here/manifests sources=("$here/go.mod" "$here/gitops/go.mod") prefix=manifests- name="checks of manifests"
+    path=github.com/yannh/kubeconform also=$prometheus_operator
+    ;;
+  *) echo "usage: build.sh [oldest|gitops|gateway-api|toolhive|manifests]" >&2; exit 2 ;;
 esac
 version=$(sed -nE "s#^(require |\t)$path v([^ ]*).*#\2#p" "$module/go.mod")
-hash=$({ cat "$module/go.mod" "$module/go.sum" "$module/main.go" "${sources[@]}"; echo "$helm"; } | sha256sum | cut -c -8)
+hash=$({ cat "$module/go.mod" "$module/go.sum" "$module/main.go" "${sources[@]}"; echo "$helm$also"; } | sha256sum | cut -c -8)
 folder=$kubernetes/$prefix$version-$hash
 if [ "${1:-}" = gateway-api ]; then
   version=${gateway_api#v} folder=$kubernetes/gateway-api-$gateway_api

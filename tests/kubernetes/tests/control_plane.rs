@@ -36,6 +36,7 @@ mod scenario {
     mod strict_namespaces;
     mod suspension;
     mod toolhive_group;
+    mod trusted_tools;
     mod unfollowed_fields;
     mod upgrades;
     mod virtual_mcp_server;

@@ -5,17 +5,21 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyPeer};
 use serde_json::Value;
+use vmcp_crds::fields::resource_overrides::MetadataOverrides;
 use vmcp_crds::virtual_mcp_server::{ServiceType, Validated};
 
 use super::is_within;
 use crate::runtime::{Child, ChildKind, Context};
 use crate::virtual_mcp_server::names;
+use crate::virtual_mcp_server::objects::StoredMetadata;
 
 /// The exposure of a server as its objects are stored.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::virtual_mcp_server) struct CurrentExposure {
     /// Type of the Service; `ClusterIP` without a Service.
     pub service_type: ServiceType,
+    /// Labels and annotations of the Service; `None` without a Service.
+    pub metadata: Option<StoredMetadata>,
     /// Addresses that the load balancer lets in; empty: all.
     pub source_ranges: Vec<String>,
     /// True if a load balancer has an address.
@@ -24,6 +28,8 @@ pub(in crate::virtual_mcp_server) struct CurrentExposure {
     pub ingress_from: Option<Vec<NetworkPolicyPeer>>,
     /// The `spec` of the HTTPRoute.
     pub route: Option<Value>,
+    /// Labels and annotations of the HTTPRoute.
+    pub route_metadata: Option<StoredMetadata>,
     /// The `metadata.generation` of the HTTPRoute: answers to an earlier one are about another route.
     pub route_generation: Option<i64>,
     /// The entries of the HTTPRoute's `status.parents`: the answers of its Gateways.
@@ -41,6 +47,7 @@ impl CurrentExposure {
         let parents = route.as_ref().and_then(|route| route.data.pointer("/status/parents")?.as_array());
         Self {
             route_parents: parents.cloned().unwrap_or_default(),
+            route_metadata: route.as_ref().map(|route| StoredMetadata::from_stored(route.metadata.clone())),
             route_generation: route.as_ref().and_then(|route| route.metadata.generation),
             ingress_from: children
                 .typed::<NetworkPolicy>(uid, &auxiliary)
@@ -52,6 +59,7 @@ impl CurrentExposure {
     }
 
     /// Returns true if the stored Service and NetworkPolicy admit nothing that the server does not want.
+    /// Other labels or annotations of the Service may admit more.
     pub(super) fn is_within(&self, wanted: &Validated) -> bool {
         let balanced = wanted.service_type == ServiceType::LoadBalancer;
         let service = self.service_type <= wanted.service_type
@@ -63,13 +71,17 @@ impl CurrentExposure {
             (None, Some(_)) => false,
             (Some(current), Some(wanted)) => is_within(current, wanted),
         };
-        service && policy
+        let overrides = &wanted.overrides.service;
+        let metadata = self.metadata.as_ref().is_none_or(|stored| stored.stored(overrides) == *overrides);
+        service && policy && metadata
     }
 
-    /// Returns true if the stored route is the wanted one, besides defaults of the API server.
-    pub(super) fn has_route(&self, wanted: &Child) -> bool {
+    /// Returns true if the stored route is the wanted one, with these labels and annotations of the resource,
+    /// besides defaults of the API server.
+    pub(super) fn has_route(&self, wanted: &Child, added: &MetadataOverrides) -> bool {
         let wanted = wanted.object().data.get("spec").unwrap_or(&Value::Null);
-        self.route.as_ref().is_some_and(|route| has(route, wanted))
+        let has_metadata = self.route_metadata.as_ref().is_none_or(|stored| stored.stored(added) == *added);
+        has_metadata && self.route.as_ref().is_some_and(|route| has(route, wanted))
     }
 }
 
@@ -83,6 +95,7 @@ fn of_service(service: Service) -> CurrentExposure {
     let balancer = service.status.and_then(|status| status.load_balancer?.ingress).unwrap_or_default();
     CurrentExposure {
         service_type,
+        metadata: Some(StoredMetadata::from_stored(service.metadata)),
         source_ranges: spec.load_balancer_source_ranges.unwrap_or_default(),
         is_balanced: !balancer.is_empty(),
         ..CurrentExposure::default()

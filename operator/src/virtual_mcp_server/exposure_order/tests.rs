@@ -9,6 +9,7 @@ use vmcp_config::status::StatusReport;
 use super::*;
 use crate::references::ReferencedSecrets;
 use crate::virtual_mcp_server::dereference::References;
+use crate::virtual_mcp_server::objects::StoredMetadata;
 use crate::virtual_mcp_server::observe::ObservedPod;
 use crate::virtual_mcp_server::testing::{plan, references, yaml};
 
@@ -156,6 +157,58 @@ fn a_changed_route_waits_and_goes_first_where_a_guard_is_dropped() {
     let after = configuration(&dropped);
     let order = ordered(&dropped, &with_key(), Some(&after), Some(&after.text), &gone);
     assert!(order.server.http_route.is_some() && !order.waits(), "then the other route");
+}
+
+/// An annotation may keep a load balancer inside of the cloud.
+#[test]
+fn annotations_of_the_service_wait_and_go_first_where_a_guard_is_dropped() {
+    let internal = "resourceOverrides: {service: {annotations: {scheme: internal}}}";
+    let anonymous = format!("{{allowAnonymousExposure: true, serviceType: LoadBalancer, {internal}}}");
+    let public = format!("{{serviceType: LoadBalancer, {KEYS}}}");
+    let stored = |spec: &str| {
+        let server = plan(spec, &with_key()).server.expect("valid");
+        let metadata = StoredMetadata::from_stored(objects::client_service(&server).metadata);
+        CurrentExposure { metadata: Some(metadata), ..balanced() }
+    };
+    let annotations = |order: &ExposureOrder| order.server.overrides.service.annotations.len();
+    let (before, after) = (configuration(&anonymous), configuration(&public));
+    for mounted in [&before, &after] {
+        let order = ordered(&public, &with_key(), Some(mounted), Some(&before.text), &stored(&anonymous));
+        assert_eq!(order.held, [SERVICE_METADATA], "the pods may refuse the keys");
+        assert_eq!((annotations(&order), order.holds_configuration), (1, false));
+    }
+    let order = ordered(&public, &with_key(), Some(&after), Some(&after.text), &stored(&anonymous));
+    assert_eq!((annotations(&order), order.waits()), (0, false));
+
+    let back = |current: CurrentExposure| {
+        ordered(&anonymous, &with_key(), Some(&after), Some(&after.text), &current)
+    };
+    let order = back(stored(&public));
+    assert_eq!((annotations(&order), order.holds_configuration), (1, true), "first inside");
+    assert!(!back(stored(&anonymous)).holds_configuration);
+}
+
+/// A label may be the one by which a policy of the gateway selects the route.
+#[test]
+fn labels_of_a_route_wait_with_the_route() {
+    let spec = |more: &str| format!("{{httpRoute: {{parentRefs: [{{name: gw}}]{more}}}, {KEYS}}}");
+    let (labeled, plain) = (spec(", labels: {guard: waf}"), spec(""));
+    let route = |spec: &str| {
+        let server = plan(spec, &with_key()).server.expect("valid");
+        objects::route(&server).expect("a route").object().metadata.clone()
+    };
+    let current = CurrentExposure {
+        route_metadata: Some(StoredMetadata::from_stored(route(&labeled))),
+        ..with_route(&labeled)
+    };
+    let mounted = configuration(&plain);
+    let state = |spec: &str, in_force: &str| {
+        let order = ordered(spec, &with_key(), Some(&mounted), Some(in_force), &current);
+        (order.server.http_route.is_some(), order.held, order.keep.len())
+    };
+    assert_eq!(state(&labeled, "older"), (true, vec![], 0), "it is stored");
+    assert_eq!(state(&plain, "older"), (false, vec![HTTP_ROUTE], 1), "the old one stays");
+    assert_eq!(state(&plain, &mounted.text), (true, vec![], 0));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use vmcp_crds::virtual_mcp_server::{
 };
 
 use super::meta;
+use super::stored_metadata::record_added_keys;
 use crate::runtime::{BuildSettings, Child, ChildKind};
 use crate::virtual_mcp_server::names;
 use crate::virtual_mcp_server::observe::running_workload::WorkloadForm;
@@ -225,7 +226,8 @@ fn http_route(server: &Validated, route: &HttpRoute) -> Child {
         "hostnames": route.hostnames,
         "rules": rules,
     } });
-    let metadata = route.metadata.on(meta(server, names::auxiliary(&server.name)));
+    let mut metadata = route.metadata.on(meta(server, names::auxiliary(&server.name)));
+    record_added_keys(&route.metadata, &mut metadata);
     Child::json(ChildKind::HTTPRoute, metadata, spec)
 }
 

@@ -6,6 +6,7 @@ use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, EVENTS_PORT};
 use vmcp_crds::virtual_mcp_server::{ServiceType, Validated};
 
 use super::meta;
+use super::stored_metadata::record_added_keys;
 use crate::virtual_mcp_server::names;
 
 /// Returns the Service for clients. It has no admin port: it may lead out of the cluster.
@@ -17,8 +18,10 @@ pub(in crate::virtual_mcp_server) fn client_service(server: &Validated) -> Servi
     let balanced = server.service_type == ServiceType::LoadBalancer;
     let ranges = &settings.load_balancer_source_ranges;
     let policy = settings.external_traffic_policy.filter(|_| server.service_type != ServiceType::ClusterIP);
+    let mut metadata = server.overrides.service.on(meta(server, names::service(&server.name)));
+    record_added_keys(&server.overrides.service, &mut metadata);
     Service {
-        metadata: server.overrides.service.on(meta(server, names::service(&server.name))),
+        metadata,
         spec: Some(ServiceSpec {
             type_: Some(server.service_type.as_str().to_owned()),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use vmcp_kubernetes_tests::{Cluster, Namespace};
 
 /// The rights of the tenants, all in the namespace: of `tenant`, the operator's resources, Deployments and
-/// Services; of `runner`, no Services; of `writer`, the operator's resources alone.
+/// Services; of `runner`, no Services; of `writer`, the operator's resources alone; of `host`,
+/// VirtualMCPServers, Deployments and Jobs.
 pub(super) const TENANT: &str = "apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: tenant}
@@ -45,7 +46,21 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: writer}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: writer}
-subjects: [{kind: User, name: writer, apiGroup: rbac.authorization.k8s.io}]";
+subjects: [{kind: User, name: writer, apiGroup: rbac.authorization.k8s.io}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: host}
+rules:
+- {apiGroups: [toolhive.stacklok.com], resources: [virtualmcpservers], verbs: ['*']}
+- {apiGroups: [apps], resources: [deployments], verbs: ['*']}
+- {apiGroups: [batch], resources: [jobs], verbs: ['*']}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: host}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: host}
+subjects: [{kind: User, name: host, apiGroup: rbac.authorization.k8s.io}]";
 
 /// Returns a client that acts as a user.
 pub(super) async fn client_as(cluster: &Cluster, user: &str) -> Client {
@@ -67,11 +82,8 @@ pub(super) async fn refusal(
     let object = json!({
         "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec,
     });
-    let plural = match kind {
-        "MCPServerEntry" => "mcpserverentries".to_owned(),
-        "MCPRemoteProxy" => "mcpremoteproxies".to_owned(),
-        _ => format!("{}s", kind.to_lowercase()),
-    };
+    let lower = kind.to_lowercase();
+    let plural = lower.strip_suffix('y').map_or_else(|| format!("{lower}s"), |stem| format!("{stem}ies"));
     let path = format!("/apis/toolhive.stacklok.com/v1alpha1/namespaces/{}/{plural}", place.name);
     let request = http::Request::post(path).header("content-type", "application/json");
     let request = request.body(object.to_string().into_bytes()).expect("a request");
@@ -181,6 +193,7 @@ pub(super) fn attempts() -> Vec<Attempt> {
     .into_iter()
     .chain(of_webhooks(&key))
     .chain(of_providers(&key, &authority))
+    .chain(of_hosts())
     .map(|(user, kind, spec, right)| Attempt { user, kind, spec, right })
     .collect()
 }
@@ -197,6 +210,37 @@ fn of_providers(key: &Value, authority: &Value) -> [(&'static str, &'static str,
         ("writer", "MCPOIDCConfig", introspected, "get Secrets"),
         ("writer", "MCPOIDCConfig", private, "get ConfigMaps"),
         ("writer", "MCPTelemetryConfig", collector, "get ConfigMaps"),
+    ]
+}
+
+/// Returns the attempts of authors who may run some pods: objects that these pods make, and other pods.
+fn of_hosts() -> [(&'static str, &'static str, Value, &'static str); 6] {
+    let optimizer = |more: Value| {
+        let mut optimizer = json!({ "enabled": true });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            optimizer[key] = value.clone();
+        }
+        json!({ "optimizer": optimizer })
+    };
+    let claim = optimizer(json!({ "storage": { "volume": { "persistentVolumeClaim": {} } } }));
+    let images = optimizer(json!({ "admin": { "allow": [{ "image": "ghcr.io/a/*" }] } }));
+    [
+        ("writer", "MCPRegistry", json!({ "configYAML": "sources: []" }), "create Deployments"),
+        ("tenant", "VirtualMCPServer", claim, "create StatefulSets"),
+        ("host", "VirtualMCPServer", json!({ "config": { "code": { "engine": "job" } } }), "list Pods"),
+        (
+            "host",
+            "VirtualMCPServer",
+            optimizer(json!({ "tools": ["add_mcp_server"] })),
+            "create MCPServerEntries",
+        ),
+        (
+            "host",
+            "VirtualMCPServer",
+            optimizer(json!({ "tools": ["install_server"] })),
+            "create MCPServerEntries",
+        ),
+        ("host", "VirtualMCPServer", images, "create MCPServers"),
     ]
 }
 
@@ -229,8 +273,9 @@ fn of_webhooks(key: &Value) -> [(&'static str, &'static str, Value, &'static str
     ]
 }
 
-/// Waits until an attempt is refused for want of its right: a policy is in force a moment after it was made.
-pub(super) async fn refused(place: &Namespace, Attempt { user, kind, spec, right }: &Attempt) {
+/// Waits until an attempt is refused for want of its right, and returns the refusal: a policy is in force a
+/// moment after it was made.
+pub(super) async fn refused(place: &Namespace, Attempt { user, kind, spec, right }: &Attempt) -> String {
     let client = client_as(place.cluster(), user).await;
     place
         .eventually(&format!("the policy to want the right to {right} for {kind}"), async || {
@@ -242,5 +287,5 @@ pub(super) async fn refused(place: &Namespace, Attempt { user, kind, spec, right
             }
             refused.filter(|refused| refused.contains(right))
         })
-        .await;
+        .await
 }

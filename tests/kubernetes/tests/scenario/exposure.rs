@@ -1,11 +1,13 @@
 //! The Service for clients and what leads to it, on a real API server.
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use vmcp_crds::VirtualMCPServer;
 use vmcp_kubernetes_tests::{ControlPlane, Operator, Programs, skipped};
 
 use super::backends::{apply, assert_writes_nothing, await_condition, place};
 use super::packaging::{await_established, define_foreign};
+use super::stand_in::StandIn;
 
 /// The API server refuses settings of a load balancer at any other Service.
 #[tokio::test]
@@ -54,6 +56,65 @@ async fn a_load_balancer_takes_connections_from_the_given_addresses_alone() {
         .unwrap_err()
         .to_string();
     assert!(refused.contains("set serviceType: LoadBalancer, or remove them"), "{refused}");
+    place.remove().await;
+}
+
+/// An annotation may keep a load balancer inside of the cloud. Its removal waits until the pods ask for the
+/// keys of the same edit, also over a restart of the operator.
+#[tokio::test]
+async fn annotations_of_an_exposed_service_wait_for_the_identity() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let place = ControlPlane::shared().await.namespace("annotated").await;
+    let variables = [("LEADER_ELECT", "false")];
+    let operator = Operator::with(&place, "one", &variables).await;
+    place
+        .apply("{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {k: 0123456789abcdefghij}}")
+        .await;
+    let spec = "{allowAnonymousExposure: true, serviceType: LoadBalancer, \
+                resourceOverrides: {service: {annotations: {scheme: internal}}}}";
+    apply(&place, "VirtualMCPServer", "x", spec).await;
+    let (stand_in, _) = StandIn::of(&place, "x").await;
+    let text = async || place.get::<ConfigMap>("x-vmcp-config").await?.data?.remove("vmcp.yaml");
+    let in_force = |text: &str| {
+        let digest = vmcp_config::status::digest(text);
+        stand_in.set_report(json!({ "configuration": { "digest": digest } }));
+    };
+    let before = place.eventually("the configuration", async || text().await).await;
+    in_force(&before);
+    let is_internal = async || {
+        let service = place.json("service/vmcp-x").await;
+        let scheme = service["metadata"]["annotations"].get("scheme").cloned();
+        (service["spec"]["type"] == "LoadBalancer").then_some(scheme == Some(json!("internal")))
+    };
+    let was_internal = place.eventually("the load balancer", async || is_internal().await).await;
+    assert!(was_internal);
+
+    let keys = json!([{ "subject": "a", "secretKeyRef": { "name": "s", "key": "k" } }]);
+    let edit = json!({ "spec": {
+        "allowAnonymousExposure": null, "resourceOverrides": null,
+        "incomingAuth": { "type": "apiKeys", "apiKeys": keys },
+    } });
+    place.edit::<VirtualMCPServer>("x", edit).await;
+    let (kind, reason) = ("ExposureAllowed", "WaitsForConfiguration");
+    let message = await_condition::<VirtualMCPServer>(&place, "x", kind, "False", reason).await;
+    assert!(message.contains("spec.resourceOverrides.service"), "{message}");
+    assert_eq!(is_internal().await, Some(true));
+
+    drop(operator);
+    let operator = Operator::with(&place, "two", &variables).await;
+    let looked = async || (operator.reconciles("VirtualMCPServer").await > 0).then_some(());
+    place.eventually("a look of the new operator", looked).await;
+    assert_eq!(is_internal().await, Some(true));
+
+    let changed = async || text().await.filter(|text| *text != before);
+    let after = place.eventually("the configuration with keys", changed).await;
+    in_force(&after);
+    let gone = async || is_internal().await.filter(|internal| !internal);
+    place.eventually("the annotation to go", gone).await;
+    await_condition::<VirtualMCPServer>(&place, "x", kind, "True", "ExposureAllowed").await;
+    assert_writes_nothing::<VirtualMCPServer>(&place, &operator, "x").await;
     place.remove().await;
 }
 

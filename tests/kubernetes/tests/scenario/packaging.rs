@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::Value;
 use vmcp_kubernetes_tests::{
@@ -263,6 +265,42 @@ async fn values_for_day_two_are_followed_or_refused() {
 
     let refused = render(r#"namespaces=["a"]"#).await.unwrap_err();
     assert!(refused.contains("namespaces is for scope: namespace"), "{refused}");
+    // The selector of the Deployment and the names of Services, which the API server would refuse.
+    for (values, field) in [
+        (r#"podLabels={"app.kubernetes.io/name":"other"}"#, "podLabels"),
+        (r#"commonLabels={"app.kubernetes.io/instance":"other"}"#, "commonLabels"),
+        (r#"fullnameOverride="9lives""#, "fullnameOverride"),
+        (r#"nameOverride="Tools""#, "nameOverride"),
+    ] {
+        let refused = render(values).await.unwrap_err();
+        assert!(refused.contains(field), "{values}: {refused}");
+    }
+}
+
+/// Helm takes names of releases that no Service may have.
+#[tokio::test]
+async fn every_name_of_a_release_is_one_that_the_api_server_takes() {
+    let cluster = ControlPlane::shared().await;
+    if let Err(missing) = cluster.helm(&["version"]).await {
+        skipped(&format!("there is no helm ({missing})"));
+        return;
+    }
+    let place = cluster.namespace("names").await;
+    let chart = chart();
+    let long = "9".repeat(53);
+    for release in ["operator", "my-operator", "9lives", "a.b", long.as_str()] {
+        let release = ["template", release, chart.as_str(), "--kube-version", "1.34"];
+        let only = ["--show-only", "templates/metrics.yaml", "--namespace", place.name.as_str()];
+        let arguments = [&release[..], &only[..]].concat();
+        let rendered = cluster.helm(&arguments).await.unwrap();
+        place.apply(&rendered).await;
+    }
+    let names: Vec<_> = place.list::<Service>("").await.iter().map(Service::name_any).collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+    for name in ["vmcp-operator", "my-operator", "vmcp-9lives-operator", "a-b-operator"] {
+        assert!(names.contains(&format!("{name}-metrics")), "{name}: {names:?}");
+    }
+    place.remove().await;
 }
 
 #[tokio::test]

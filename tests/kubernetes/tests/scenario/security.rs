@@ -1,11 +1,13 @@
 //! Confused deputies: nobody has an object made by the operator that they may not make, and the operator
 //! itself changes nothing of a pod but one annotation.
 
+use std::fs;
+
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use vmcp_crds::{MCPOIDCConfig, MCPServerEntry, VirtualMCPServer};
+use vmcp_crds::{MCPGroup, MCPOIDCConfig, MCPServerEntry, VirtualMCPServer};
 use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, repository};
 
 use super::backends::{apply, await_condition};
@@ -39,8 +41,18 @@ async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
     let place = cluster.namespace("tenant").await;
     install(&cluster, &place).await;
     let tenant = client_as(&cluster, "tenant").await;
+    let mut refusals = Vec::new();
     for attempt in attempts() {
-        refused(&place, &attempt).await;
+        refusals.push(refused(&place, &attempt).await);
+    }
+    // Every line of the policy was tried; the one about grants has a test of its own.
+    let policy = repository().join("charts/vmcp-operator/templates/_author_rights.tpl");
+    let policy = fs::read_to_string(policy).expect("the lines of the policy");
+    let lines = policy.lines().filter_map(|line| line.trim().strip_prefix("message: "));
+    let lines: Vec<_> = lines.filter(|line| !line.contains("of spec.from ")).collect();
+    assert!(lines.len() > 25, "{lines:?}");
+    for line in lines {
+        assert!(refusals.iter().any(|refusal| refusal.contains(line)), "no attempt against: {line}");
     }
     // Also by an edit of an entry that was allowed to its author.
     place
@@ -56,11 +68,35 @@ async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
     assert!(refused.contains("get Secrets"), "{refused}");
     let allowed = json!({ "serviceType": "ClusterIP" });
     assert_eq!(refusal(&tenant, &place, "VirtualMCPServer", "x", &allowed).await, None);
+    an_approval_takes_the_right_to_change_the_server(&cluster, &place).await;
     assert_eq!(
         refusal(&tenant, &place, "MCPServerEntry", "x", &json!({ "remoteUrl": "https://a.example/mcp" }))
             .await,
         None
     );
+}
+
+/// The approval is an annotation, which a user may write who may not change the spec.
+async fn an_approval_takes_the_right_to_change_the_server(cluster: &Cluster, place: &Namespace) {
+    let servers = async |user: &str| -> Api<VirtualMCPServer> {
+        Api::namespaced(client_as(cluster, user).await, &place.name)
+    };
+    let approval = |value: Value| {
+        let annotations = json!({ "toolhive.stacklok.com/approve-tools": value });
+        Patch::Merge(json!({ "metadata": { "annotations": annotations } }))
+    };
+    let (writer, tenant) = (servers("writer").await, servers("tenant").await);
+    let (params, approve) = (PatchParams::default(), approval(json!("docs/search@fingerprint")));
+    place
+        .eventually("the policy to refuse an approval", async || {
+            let refused = writer.patch("x", &params, &approve).await.err();
+            if refused.is_none() {
+                tenant.patch("x", &params, &approval(Value::Null)).await.expect("taken back");
+            }
+            refused.filter(|refused| refused.to_string().contains("create Deployments"))
+        })
+        .await;
+    tenant.patch("x", &params, &approve).await.expect("approved");
 }
 
 /// A grant makes the operator add callers to NetworkPolicies of the granted servers.
@@ -96,6 +132,34 @@ async fn a_grant_for_virtual_servers_takes_the_right_to_create_network_policies(
         .await;
     // The policy lets grants of other projects pass.
     assert_eq!(create("route", "HTTPRoute").await, "");
+}
+
+/// Only ToolHive's operator removes its finalizers: the deletion of such a resource would hang.
+#[tokio::test]
+async fn a_saved_manifest_brings_no_finalizer_that_nothing_removes() {
+    let cluster = ControlPlane::start().await;
+    let place = cluster.namespace("saved").await;
+    install(&cluster, &place).await;
+    let group = |finalizers: &str| {
+        format!(
+            "{{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPGroup, metadata: {{name: g, finalizers: [{finalizers}]}}, \
+             spec: {{}}}}"
+        )
+    };
+    let saved = group("toolhive.stacklok.dev/mcpgroup-finalizer");
+    place
+        .eventually("the policy to refuse the finalizer", async || {
+            let Err(refused) = place.try_apply(&saved).await else {
+                place.edit::<MCPGroup>("g", json!({ "metadata": { "finalizers": null } })).await;
+                return None;
+            };
+            refused.to_string().contains("remove metadata.finalizers").then_some(())
+        })
+        .await;
+    place.apply(&group("example.com/kept")).await;
+    let both = group("example.com/kept, mcpgroup.toolhive.stacklok.dev/finalizer");
+    let refused = place.try_apply(&both).await.unwrap_err().to_string();
+    assert!(refused.contains("remove metadata.finalizers"), "{refused}");
 }
 
 #[tokio::test]

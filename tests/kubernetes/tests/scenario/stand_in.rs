@@ -1,4 +1,5 @@
-//! A stand-in for the admin port of a pod, answering `/admin/status`: without a node, no pod runs.
+//! A stand-in for the admin port of a pod, answering `/admin/status` and `/admin/tools/trusted`: without a
+//! node, no pod runs.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -11,12 +12,14 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use vmcp_config::rules::trusted_tools::TrustedTools;
 use vmcp_kubernetes_tests::Namespace;
 
 /// A listener on the admin port at an address of its own in 127.0.0.0/8.
 pub(super) struct StandIn {
     address: String,
     report: Arc<Mutex<Value>>,
+    trusted: Arc<Mutex<String>>,
     token: Arc<Mutex<String>>,
     serving: JoinHandle<()>,
 }
@@ -39,7 +42,8 @@ impl StandIn {
                 open.push(stream);
             }
         });
-        let stand_in = Self { address, report: Arc::default(), token: Arc::default(), serving };
+        let (report, trusted, token) = (Arc::default(), Arc::default(), Arc::default());
+        let stand_in = Self { address, report, trusted, token, serving };
         stand_in.run_pod(place, server).await;
         stand_in
     }
@@ -64,20 +68,29 @@ impl StandIn {
     async fn start(token: &str) -> Self {
         let (address, listener) = listen().await;
         let report = Arc::new(Mutex::new(Value::Null));
+        let trusted = Arc::new(Mutex::new(String::new()));
         let token = Arc::new(Mutex::new(token.to_owned()));
-        let (said, expected) = (report.clone(), token.clone());
+        let (said, kept, expected) = (report.clone(), trusted.clone(), token.clone());
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let text = said.lock().to_string();
-                tokio::spawn(answer(stream, text, expected.lock().clone()));
+                let texts = [said.lock().to_string(), kept.lock().clone()];
+                tokio::spawn(answer(stream, texts, expected.lock().clone()));
             }
         });
-        Self { address, report, token, serving }
+        Self { address, report, trusted, token, serving }
     }
 
     /// Sets the report that it answers with.
     pub(super) fn set_report(&self, report: Value) {
         *self.report.lock() = report;
+    }
+
+    /// Sets the trusted definitions that it answers with, and names them in the report.
+    pub(super) fn set_trusted(&self, document: &TrustedTools) {
+        let text = document.to_text();
+        let digest = vmcp_config::status::digest(&text);
+        *self.trusted.lock() = text;
+        self.report.lock()["trustedTools"] = digest.into();
     }
 
     /// Sets the token that it wants.
@@ -109,7 +122,7 @@ impl Drop for StandIn {
     }
 }
 
-async fn answer(mut stream: TcpStream, text: String, token: String) {
+async fn answer(mut stream: TcpStream, [report, trusted]: [String; 2], token: String) {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         match stream.read_buf(&mut request).await {
@@ -119,8 +132,14 @@ async fn answer(mut stream: TcpStream, text: String, token: String) {
     }
     let request = String::from_utf8_lossy(&request).to_ascii_lowercase();
     let expected = format!("authorization: bearer {}\r\n", token.to_ascii_lowercase());
-    let known = request.contains(&expected) && request.starts_with("get /admin/status ");
-    let (status, text) = if known { ("200 OK", text.as_str()) } else { ("401 Unauthorized", "") };
+    let text = match request.split(' ').nth(1) {
+        Some("/admin/status") => Some(report),
+        Some("/admin/tools/trusted") => Some(trusted),
+        _ => None,
+    };
+    let text = text.filter(|_| request.contains(&expected) && request.starts_with("get "));
+    let status = if text.is_some() { "200 OK" } else { "401 Unauthorized" };
+    let text = text.unwrap_or_default();
     let length = text.len();
     let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
     drop(stream.write_all(format!("{head}{text}").as_bytes()).await);
