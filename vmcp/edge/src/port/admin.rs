@@ -150,6 +150,7 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/tool-metrics/calls", get(tool_metrics::calls))
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
         .route("/admin/replica", get(tool_metrics::replica))
+        .route("/admin/replica/usage", get(tool_metrics::replica_usage))
         .route_layer(middleware::from_fn_with_state(admin.clone(), audit::record))
         .with_state(admin)
 }

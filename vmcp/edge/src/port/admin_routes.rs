@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 33] = [
+pub const ADMIN_ROUTES: [AdminRoute; 34] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -319,6 +319,15 @@ pub const ADMIN_ROUTES: [AdminRoute; 33] = [
         answer: "application/json",
         purpose: "Counts, learned pairs and approvals of this process, for the other replicas of `server.peers`; 304 if \
                   it is the one of `If-None-Match`. Its shape may change with any version.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/replica/usage",
+        wants_token: true,
+        query: "as of `/admin/tool-metrics/days`",
+        answer: "application/json",
+        purpose: "Usage over days of this process, for the page of another replica of `server.peers` that sums it. Its \
+                  shape may change with any version.",
     },
 ];
 

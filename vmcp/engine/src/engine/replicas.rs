@@ -12,6 +12,7 @@
 mod client;
 mod known;
 pub(crate) mod report;
+mod usage;
 mod version;
 
 use std::collections::HashMap;
@@ -39,6 +40,7 @@ use report::ReplicaReport;
 use version::{ReportVersions, Sources};
 
 pub use known::Census;
+pub use usage::{ReplicaUsage, TotalUsage};
 
 /// Time between two rounds: the loss of a pod loses the calls of this time, and of one round's.
 pub(super) const ROUND_INTERVAL: Duration = Duration::from_millis(500);

@@ -17,7 +17,9 @@ use vmcp_error_chain::error_chain;
 
 use super::LastAnswer;
 use super::report::{ReplicaReport, SharedPair};
+use super::usage::ReplicaUsage;
 use crate::telemetry::tool_metrics::Filter;
+use crate::telemetry::tool_metrics::history::HistoryQuery;
 
 /// Time limit of one exchange.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -71,6 +73,27 @@ fn reset_path(filter: &Filter) -> String {
     query.extend_pairs(filter.backend.iter().map(|backend| ("server", backend)));
     query.extend_pairs(filter.tool.iter().map(|tool| ("tool", tool)));
     format!("/admin/tool-metrics/reset?{}", query.finish())
+}
+
+/// Fetches the usage of a replica over days.
+pub(super) async fn usage(
+    config: &Config,
+    address: SocketAddr,
+    wanted: &HistoryQuery,
+) -> Result<ReplicaUsage, String> {
+    let answer = exchange(config, address, Method::GET, &usage_path(wanted), None).await?;
+    let body = answer.body.ok_or("it answered that nothing changed, and was not asked so")?;
+    serde_json::from_slice(&body).map_err(|error| error.to_string())
+}
+
+fn usage_path(wanted: &HistoryQuery) -> String {
+    let HistoryQuery { server, tool, days, limit } = wanted;
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(server.iter().map(|server| ("server", server)));
+    query.extend_pairs(tool.iter().map(|tool| ("tool", tool)));
+    query.extend_pairs(days.iter().map(|days| ("days", days.to_string())));
+    query.extend_pairs(limit.iter().map(|limit| ("limit", limit.to_string())));
+    format!("/admin/replica/usage?{}", query.finish())
 }
 
 /// An answer over HTTP.
