@@ -136,6 +136,8 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/sessions/end", post(sessions::end))
         .route("/admin/sessions/allow", post(sessions::allow))
         .route("/admin/sessions/ended", get(sessions::list))
+        .route("/admin/logins", get(sessions::logins))
+        .route("/admin/logins/forget", post(sessions::forget_login))
         .route("/admin/logs", get(recent::logs))
         .route("/admin/calls", get(recent::calls))
         .route("/admin/calls/trace", get(diagnosis::call_trace::show))

@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 34] = [
+pub const ADMIN_ROUTES: [AdminRoute; 36] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -313,6 +313,25 @@ pub const ADMIN_ROUTES: [AdminRoute; 34] = [
     },
     AdminRoute {
         method: "GET",
+        path: "/admin/logins",
+        wants_token: true,
+        query: "`issuer` and `subject` of a client",
+        answer: "application/json",
+        purpose: "Backends for which this process keeps a token of the client, `{replica, logins}`: `server`, `kind`, \
+                  `provider` where the client's own token carries it, and `expires` in seconds since 1970. No token. 400 \
+                  without both names.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/logins/forget",
+        wants_token: true,
+        query: "`issuer` and `subject` of a client, `server`; `scope=own`: at this replica alone",
+        answer: "application/json",
+        purpose: "Forgets the tokens of the client for one backend, `{forgotten}`; sign-ins through `authServer` are \
+                  withdrawn for that. 400 without the names.",
+    },
+    AdminRoute {
+        method: "GET",
         path: "/admin/replica",
         wants_token: true,
         query: "`learned_after`: only pairs learned since, in milliseconds",
@@ -362,6 +381,8 @@ mod tests {
                     | "/admin/tools/approve"
                     | "/admin/sessions/end"
                     | "/admin/sessions/allow"
+                    | "/admin/logins"
+                    | "/admin/logins/forget"
                     | "/admin/calls/trace"
                     | "/admin/explain-tool"
                     | "/admin/profile"

@@ -2,6 +2,7 @@
 //! refreshes, other replicas. [`searches`] hand out searchers, [`status`] reports.
 
 mod approval;
+mod logins;
 pub(super) mod refresh;
 mod regeneration;
 mod searches;
@@ -22,7 +23,7 @@ use vmcp_script::pool::WorkerPool;
 use self::refresh::{Refresh, Refreshed};
 use self::regeneration::{Regenerated, regenerate};
 use super::replicas::report::ReplicaReport;
-use super::replicas::{Census, ROUND_INTERVAL, ReplicaUsage, TotalUsage};
+use super::replicas::{Census, ClientName, ROUND_INTERVAL, ReplicaLogins, ReplicaUsage, TotalUsage};
 use super::snapshot::build::session_snapshots::SessionSource;
 use super::snapshot::client_records::kept_results::KeptResults;
 use super::snapshot::contextual::{ContextualLists, embed_context};
@@ -229,6 +230,11 @@ impl Engine {
     pub async fn total_usage(&self, wanted: HistoryQuery) -> TotalUsage {
         let config = Arc::clone(&self.snapshot().config);
         self.0.shared.replicas.total_usage(&config, wanted).await
+    }
+
+    /// Returns the tokens of a client that this process keeps, for another replica.
+    pub fn replica_logins(&self, client: &ClientName) -> ReplicaLogins {
+        self.0.shared.replicas.own_logins(self.logins_of(client))
     }
 
     /// Asks all other replicas once, and takes in their reports.

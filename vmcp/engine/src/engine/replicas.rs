@@ -11,6 +11,7 @@
 
 mod client;
 mod known;
+mod logins;
 pub(crate) mod report;
 mod usage;
 mod version;
@@ -40,6 +41,7 @@ use report::ReplicaReport;
 use version::{ReportVersions, Sources};
 
 pub use known::Census;
+pub use logins::{ClientLogin, ClientName, ReplicaLogins, TotalLogins};
 pub use usage::{ReplicaUsage, TotalUsage};
 
 /// Time between two rounds: the loss of a pod loses the calls of this time, and of one round's.

@@ -76,6 +76,8 @@ pub(super) enum Done {
     Enabled,
     /// A server is switched off.
     Disabled,
+    /// The person's tokens for a server are forgotten.
+    LoginForgotten,
 }
 
 impl Done {
@@ -88,6 +90,7 @@ impl Done {
             Done::Forgotten => "forgotten",
             Done::Enabled => "enabled",
             Done::Disabled => "disabled",
+            Done::LoginForgotten => "loginforgotten",
         }
     }
 
@@ -99,6 +102,7 @@ impl Done {
             Done::Forgotten => "The figures of the tool are forgotten.",
             Done::Enabled => "The server is switched on, and is being connected.",
             Done::Disabled => "The server is switched off.",
+            Done::LoginForgotten => "Your tokens for the server are forgotten.",
             Done::Approved => "The definition is approved: clients find and call the tool again.",
         }
     }

@@ -1,6 +1,6 @@
 //! Usage over days, summed over replicas.
 //!
-//! A fan-out, and no part of the rounds: a year of days and a thousand tools would travel twice a second for a
+//! A fan-out in place of the rounds: a year of days and a thousand tools would travel twice a second for a
 //! page that a person opens now and then. So the sums lack a replica that does not answer now; the census
 //! names it.
 
