@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::{Extension, Router};
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use axum::response::Response;
+use axum::{Extension, Router};
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tower::ServiceExt as _;
