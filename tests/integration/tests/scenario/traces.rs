@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use vmcp_embed::testing::FakeService;
-use vmcp_integration::{Client, Collector, Fixture, Span, Vmcp, eventually};
+use vmcp_integration::{Client, Collector, Fixture, Messages, Span, Vmcp, eventually};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
@@ -176,6 +176,34 @@ async fn spans_follow_the_conventions_for_mcp() {
 
     let read = find(&spans, "resources/read");
     assert_eq!((&*read.name, &*text(read, "mcp.resource.uri")), ("resources/read", "none://such?secret=1"));
+}
+
+/// A server sends its questions: for them the roles swap, and the client gets their trace.
+#[tokio::test]
+async fn a_question_to_a_client_is_a_client_span_below_the_exchange() {
+    let collector = Collector::start().await;
+    let old = Fixture::rmcp("old", "legacy").await;
+    let telemetry = json!({"telemetry": {"endpoint": collector.endpoint, "samplingRate": "1.0"}});
+    let vmcp = Vmcp::new().backend(&old).config(telemetry).start().await;
+    vmcp.with_tool("old_test_elicitation").await;
+    let able = json!({"elicitation": {"form": {}}});
+    let client = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", able).await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
+    let call = json!({"name": "old_test_elicitation", "arguments": {"message": "?"}, "_meta": meta});
+    let mut messages = Messages::of(client.open("tools/call", call).await);
+    let question = messages.next().await.expect("a question");
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    let replied = client.reply(&question["id"], &json!({"action": "cancel"})).await;
+    assert_eq!(replied.status(), 202);
+    let answer = messages.next().await.expect("an answer");
+    assert!(answer.get("result").is_some(), "{answer}");
+    let spans = trace_with(&collector, "tools/call old_test_elicitation").await;
+    let asked = find(&spans, "elicitation/create");
+    let exchange = find(&spans, "tools/call test_elicitation");
+    assert_eq!((asked.kind, &asked.parent, &asked.failure), (3, &exchange.id, &None), "{spans:#?}");
+    assert_eq!(asked.attribute("mcp.method.name"), Some("elicitation/create"));
+    let expected = format!("00-{TRACE}-{}-01", asked.id);
+    assert_eq!(question["params"]["_meta"]["traceparent"], expected, "{question}");
 }
 
 /// The id that a client sends is a credential: spans have another id of the same session.
