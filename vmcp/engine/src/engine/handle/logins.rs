@@ -15,7 +15,7 @@ impl Engine {
     pub fn logins_of(&self, client: &ClientName) -> Vec<ClientLogin> {
         let (snapshot, digest) = (self.snapshot(), client.digest());
         let sign_ins = snapshot.authentication.sign_ins_of(&digest);
-        // The first second at which the token is of no use any more.
+        // Whole seconds: the end may be almost a second later.
         let end = |life: Duration| {
             let end = SystemTime::now().checked_add(life)?.duration_since(UNIX_EPOCH).ok()?;
             Some(end.as_secs())

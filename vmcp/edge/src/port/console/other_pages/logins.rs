@@ -45,7 +45,7 @@ pub(in crate::port::console) async fn show(
     Html(logins_page(&frame, &data))
 }
 
-/// Answers `POST /console/logins/forget`: the person's own tokens for a server, and nobody else's.
+/// Answers `POST /console/logins/forget`: the person's own tokens for a server, and no other ones.
 pub(in crate::port::console) async fn forget(
     State(door): State<ConsoleDoor>,
     Extension(visitor): Extension<Visitor>,
