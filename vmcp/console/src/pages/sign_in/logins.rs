@@ -16,6 +16,32 @@ pub struct MyLogins {
     pub logins: Vec<MyLogin>,
     /// Replicas that were asked; `None` if `server.peers` names none.
     pub replicas: Option<Replicas>,
+    /// Logins of this server, which all its clients use; `None` for a viewer.
+    pub of_server: Option<Vec<ServerLogin>>,
+    /// The login of this server that was just begun.
+    pub begun: Option<BegunLogin>,
+}
+
+/// A login of `vmcp login`.
+#[derive(Debug, Clone, Default)]
+pub struct ServerLogin {
+    /// The server.
+    pub server: String,
+    /// Time at which the access token expires, RFC 3339; `None`: not told.
+    pub expires: Option<String>,
+    /// True if vmcp renews the token by itself.
+    pub is_renewed: bool,
+}
+
+/// A login that was begun on the page.
+#[derive(Debug, Clone, Default)]
+pub struct BegunLogin {
+    /// The server.
+    pub server: String,
+    /// Address at which the person signs in; `None`: the login failed.
+    pub address: Option<String>,
+    /// Reason of the failure.
+    pub reason: String,
 }
 
 /// Tokens of the person for one server. None of them is shown.
@@ -34,6 +60,7 @@ pub struct MyLogin {
 /// Returns the page.
 pub fn logins(frame: &Frame, data: &MyLogins) -> String {
     let content = html! {
+        @if let Some(login) = &data.begun { (begun(login)) }
         p {
             "Servers for which vmcp keeps a token of yours, to call them for you. "
             "The console shows them to you alone."
@@ -58,8 +85,65 @@ pub fn logins(frame: &Frame, data: &MyLogins) -> String {
                 }
             },
         }
+        @if let Some(logins) = &data.of_server { (server_logins(frame, logins)) }
     };
     frame.page("logins", "My logins", &content)
+}
+
+/// Shows the login that was just begun. The address is one of another server: a link, unless it is of another
+/// kind than http.
+fn begun(login: &BegunLogin) -> Markup {
+    let is_http = |address: &&String| address.starts_with("https://") || address.starts_with("http://");
+    html! {
+        @match login.address.as_ref().filter(is_http) {
+            Some(address) => p.notice role="status" {
+                "Sign in to " (text::line(&login.server)) " within five minutes: "
+                a href=(address) rel="noreferrer" { (text::line(address)) }
+            },
+            None => p.notice.problem role="alert" {
+                "The login to " (text::line(&login.server)) " did not begin: " (text::line(&login.reason))
+            },
+        }
+    }
+}
+
+fn server_logins(frame: &Frame, logins: &[ServerLogin]) -> Markup {
+    html! {
+        h2 { "Logins of this server" }
+        @if logins.is_empty() {
+            p {
+                "There is none. " code { "vmcp login NAME" }
+                " on the machine of this server makes one, for all its clients."
+            }
+        } @else {
+            p { "Made by " code { "vmcp login" } "; calls of all clients use them." }
+            (table("Logins of this server", &["Server", "Expires", "Renew or forget"], &html! {
+                @for login in logins {
+                    tr {
+                        th scope="row" {
+                            a href=(links::server(&login.server)) { (text::line(&login.server)) }
+                        }
+                        td.time {
+                            (login.expires.as_deref().unwrap_or("not told"))
+                            @if login.is_renewed { p.hint { "vmcp renews it by itself." } }
+                        }
+                        td {
+                            (frame.form(
+                                &link("logins/sign-in", &[("server", &login.server)]),
+                                &html! { button.quiet { "Sign in again" } },
+                            ))
+                            (frame.careful_form(
+                                &link("logins/sign-out", &[("server", &login.server)]),
+                                "Forget",
+                                "Deletes the tokens here: calls fail until a person signs in again.",
+                                "Forget the login",
+                            ))
+                        }
+                    }
+                }
+            }))
+        }
+    }
 }
 
 /// Names the replicas whose logins are missing.
@@ -92,15 +176,16 @@ fn row(frame: &Frame, login: &MyLogin) -> Markup {
                     (frame.own_careful_form(
                         &forget,
                         "Sign in again",
-                        "Ends the sign-ins of all your clients at vmcp: the tokens that they carry are refused from \
-                         now on. Each client opens the sign-in with its next request, and carries new tokens then.",
+                        "Ends the sign-ins of all your clients at vmcp: the tokens that they carry are refused \
+                         from now on. Each client opens the sign-in with its next request, and carries new \
+                         tokens then.",
                         "End my sign-ins",
                     ))
                 } @else {
                     (frame.own_careful_form(
                         &forget,
                         "Forget",
-                        "vmcp drops the token. Your next call fetches another one, in exchange for that of your client.",
+                        "vmcp drops the token. Your next call fetches another one in exchange for your client's.",
                         "Forget my token",
                     ))
                 }
@@ -152,6 +237,37 @@ mod tests {
         assert!(page(None, Vec::new()).contains("server.console: oidc"));
         let empty = page(Some("ann"), Vec::new());
         assert!(empty.contains("keeps no token of yours") && !empty.contains("<table>"), "{empty}");
+    }
+
+    #[test]
+    fn logins_of_the_server_are_an_operators_and_their_address_is_a_link_of_http() {
+        let of_server = vec![ServerLogin { server: "no<b>tes".to_owned(), expires: None, is_renewed: true }];
+        let page = |address: Option<&str>| {
+            let begun = BegunLogin {
+                server: "notes".to_owned(),
+                address: address.map(str::to_owned),
+                reason: "it <i>refused".to_owned(),
+            };
+            let of_server = Some(of_server.clone());
+            logins(&Frame::default(), &MyLogins { of_server, begun: Some(begun), ..MyLogins::default() })
+        };
+        let shown = page(Some("https://login.example/a?b=c&d=\""));
+        for part in [
+            "no&lt;b&gt;tes",
+            "action=\"/console/logins/sign-in?server=no%3Cb%3Etes\"",
+            "action=\"/console/logins/sign-out?server=no%3Cb%3Etes\"",
+            "vmcp renews it by itself",
+            "href=\"https://login.example/a?b=c&amp;d=&quot;\"",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        for failed in [page(None), page(Some("javascript:alert(1)"))] {
+            assert!(failed.contains("it &lt;i&gt;refused") && !failed.contains("javascript:"), "{failed}");
+        }
+        let none =
+            logins(&Frame::default(), &MyLogins { of_server: Some(Vec::new()), ..MyLogins::default() });
+        assert!(none.contains("vmcp login NAME"), "{none}");
+        assert!(!logins(&Frame::default(), &MyLogins::default()).contains("Logins of this server"));
     }
 
     #[test]

@@ -69,6 +69,11 @@ impl Visitor {
         self.subject.as_deref()
     }
 
+    /// Returns true if the person reads, and gives no orders.
+    pub(super) fn is_viewer(&self) -> bool {
+        self.is_viewer
+    }
+
     /// A viewer who signed in at the provider.
     #[cfg(test)]
     pub(super) fn person(subject: &str) -> Visitor {

@@ -78,6 +78,8 @@ pub(super) enum Done {
     Disabled,
     /// The person's tokens for a server are forgotten.
     LoginForgotten,
+    /// The tokens of this server's login are deleted.
+    SignedOut,
 }
 
 impl Done {
@@ -91,6 +93,7 @@ impl Done {
             Done::Enabled => "enabled",
             Done::Disabled => "disabled",
             Done::LoginForgotten => "loginforgotten",
+            Done::SignedOut => "signedout",
         }
     }
 
@@ -103,6 +106,7 @@ impl Done {
             Done::Enabled => "The server is switched on, and is being connected.",
             Done::Disabled => "The server is switched off.",
             Done::LoginForgotten => "Your tokens for the server are forgotten.",
+            Done::SignedOut => "The login is deleted here, and may live on at the server.",
             Done::Approved => "The definition is approved: clients find and call the tool again.",
         }
     }

@@ -155,6 +155,8 @@ async fn an_order_needs_the_form_token_of_its_own_session() {
         "disable?server=x",
         "try?server=x&tool=y",
         "logins/forget?server=x",
+        "logins/sign-in?server=x",
+        "logins/sign-out?server=x",
     ];
     let token = form_token(&signed_in_page(&router).await);
     let server = "backends: [{ name: x, url: \"http://127.0.0.1:1/mcp\" }]";

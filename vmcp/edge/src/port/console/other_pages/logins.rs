@@ -8,13 +8,19 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
+use tokio::task::spawn_blocking;
+use vmcp_access::outgoing::logins::Logins;
 use vmcp_config::{Config, UpstreamKind};
 use vmcp_console::frame::Frame;
 use vmcp_console::links::link;
 use vmcp_console::pages::clients::Replicas;
-use vmcp_console::pages::sign_in::logins::{MyLogin, MyLogins, logins as logins_page};
+use vmcp_console::pages::sign_in::logins::{
+    BegunLogin, MyLogin, MyLogins, ServerLogin, logins as logins_page,
+};
+use vmcp_engine::access::outgoing::logins_folder;
 use vmcp_engine::engine::replicas::{ClientLogin, ClientName};
 
+use crate::port::admin::OperatorAddress;
 use crate::port::console::access::{ConsoleDoor, Visitor};
 use crate::port::console::catalog::{Done, unknown};
 
@@ -32,6 +38,13 @@ pub(in crate::port::console) async fn show(
     Extension(visitor): Extension<Visitor>,
     Query(query): Query<LoginsQuery>,
 ) -> Html<String> {
+    let data = data(&door, &visitor).await;
+    let frame = Frame { notice: query.done.map(Done::notice), ..door.frame(&visitor) };
+    Html(logins_page(&frame, &data))
+}
+
+/// Returns the logins that a visitor sees: their own, and those of this server unless they are a viewer.
+async fn data(door: &ConsoleDoor, visitor: &Visitor) -> MyLogins {
     let config = door.engine().snapshot().config.clone();
     let mut data = MyLogins { subject: visitor.subject().map(str::to_owned), ..MyLogins::default() };
     for client in visitor.subject().map(|subject| names_of(&config, subject)).unwrap_or_default() {
@@ -41,8 +54,82 @@ pub(in crate::port::console) async fn show(
             .census
             .map(|census| Replicas { answering: census.replicas, unreachable: census.unreachable });
     }
-    let frame = Frame { notice: query.done.map(Done::notice), ..door.frame(&visitor) };
-    Html(logins_page(&frame, &data))
+    if !visitor.is_viewer() {
+        data.of_server = Some(logins_of_server(&config).await);
+    }
+    data
+}
+
+/// Returns the logins of `vmcp login` that are in use.
+async fn logins_of_server(config: &Config) -> Vec<ServerLogin> {
+    let signed_in = config.backends.iter().filter(|backend| backend.credentials.signed_in_at().is_some());
+    let names: Vec<String> = signed_in.map(|backend| backend.name.to_string()).collect();
+    let Some(logins) = logins_folder().map(Logins::in_folder).filter(|_| !names.is_empty()) else {
+        return Vec::new();
+    };
+    let read = move || {
+        let login = |server: String| {
+            // The tokens themselves stay here.
+            let tokens = logins.read(&server).ok();
+            let expires = tokens.as_ref().and_then(|tokens| tokens.expires_at).map(time);
+            let is_renewed = tokens.is_some_and(|tokens| tokens.refresh_token.is_some());
+            ServerLogin { server, expires, is_renewed }
+        };
+        names.into_iter().map(login).collect()
+    };
+    // The task fails only when the runtime is going down.
+    spawn_blocking(read).await.unwrap_or_default()
+}
+
+/// Answers `POST /console/logins/sign-in`: begins a login of this server, as `vmcp login` does, for an
+/// operator on its machine. The provider sends the browser back to a loopback address.
+pub(in crate::port::console) async fn sign_in(
+    State(door): State<ConsoleDoor>,
+    Extension(visitor): Extension<Visitor>,
+    address: Option<Extension<OperatorAddress>>,
+    Query(query): Query<LoginsQuery>,
+) -> Response {
+    if !has_login(&door, &query.server) {
+        return unknown("server with a login", &query.server).into_response();
+    }
+    let is_local =
+        address.is_some_and(|Extension(OperatorAddress(address))| address.to_canonical().is_loopback());
+    let Some(begin) = door.admin().0.console.login.clone().filter(|_| is_local) else {
+        let words = "a login ends on the machine of this server: run `vmcp login NAME` there\n";
+        return (StatusCode::CONFLICT, words).into_response();
+    };
+    let begun = match begin(query.server.clone()).await {
+        Ok(address) => BegunLogin { server: query.server, address: Some(address), reason: String::new() },
+        Err(reason) => BegunLogin { server: query.server, address: None, reason },
+    };
+    let data = MyLogins { begun: Some(begun), ..data(&door, &visitor).await };
+    Html(logins_page(&door.frame(&visitor), &data)).into_response()
+}
+
+/// Answers `POST /console/logins/sign-out`: deletes the tokens of this server's login, as `vmcp logout` does.
+pub(in crate::port::console) async fn sign_out(
+    State(door): State<ConsoleDoor>,
+    Query(query): Query<LoginsQuery>,
+) -> Response {
+    let folder = logins_folder().filter(|_| has_login(&door, &query.server));
+    let Some(logins) = folder.map(Logins::in_folder) else {
+        return unknown("server with a login", &query.server).into_response();
+    };
+    match spawn_blocking(move || logins.remove(&query.server)).await {
+        Ok(Ok(_)) => Redirect::to(&link("logins", &[("done", Done::SignedOut.word())])).into_response(),
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+        // Not reached: the task neither panics nor is aborted.
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Returns true if a login of `vmcp login` is in use for a server of the configuration.
+fn has_login(door: &ConsoleDoor, server: &str) -> bool {
+    let config = door.engine().snapshot().config.clone();
+    config
+        .backends
+        .iter()
+        .any(|backend| *backend.name == *server && backend.credentials.signed_in_at().is_some())
 }
 
 /// Answers `POST /console/logins/forget`: the person's own tokens for a server, and no other ones.
@@ -86,9 +173,14 @@ fn names_of(config: &Config, subject: &str) -> Vec<ClientName> {
 
 fn shown(login: ClientLogin) -> MyLogin {
     let ClientLogin { server, kind, provider, expires } = login;
-    let expires = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(expires));
-    let expires = expires.map(|at| humantime::format_rfc3339_seconds(at).to_string()).unwrap_or_default();
-    MyLogin { server, kind, provider, expires }
+    MyLogin { server, kind, provider, expires: time(expires) }
+}
+
+/// Returns seconds since 1970 as RFC 3339; empty beyond its years.
+fn time(seconds: u64) -> String {
+    let last = 253_402_300_799;
+    let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds.min(last)));
+    at.map(|at| humantime::format_rfc3339_seconds(at).to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]
