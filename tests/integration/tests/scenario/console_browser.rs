@@ -235,6 +235,7 @@ async fn texts_and_answers_of_hostile_servers_are_inert_and_bounded() {
         "logs",
         "sent",
         "clients",
+        "logins",
         "usage",
     ] {
         pages.insert(format!("/{path}"), path.into());

@@ -152,6 +152,9 @@ async fn spans_follow_the_conventions_for_mcp() {
     let exchange = exchange.unwrap_or_else(|| panic!("no span of kind CLIENT in {spans:#?}"));
     assert_eq!((&*exchange.name, &*text(exchange, "server.address")), ("tools/call echo", "127.0.0.1"));
 
+    let revision = text(exchange, "mcp.protocol.version");
+    assert!(revision.starts_with("20") && revision.len() == "2025-11-25".len(), "{revision}: {exchange:#?}");
+
     // A result with `isError` is an error of both spans, and no JSON-RPC one.
     for name in ["tools/call echo_fail", "tools/call fail"] {
         let failed = spans.iter().find(|span| span.name == name);

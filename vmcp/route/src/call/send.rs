@@ -190,6 +190,7 @@ impl Exchange<'_> {
         let backend = backend(snapshot, target)?;
         let caller = context.caller;
         let exchange = exchange_span::begin(span, target, backend.spec());
+        exchange_span::record_revision(&exchange, backend);
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
         let mut client = question_source::told_client(context, target.backend);
         if matches!(target.item, Item::Tool(_)) && is_read {
