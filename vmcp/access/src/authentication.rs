@@ -130,8 +130,8 @@ impl Authentication {
         &self.latest
     }
 
-    /// Returns the sign-ins of a person through vmcp, by [`Identity::digest`], whose access tokens this process
-    /// has verified and would let in again.
+    /// Returns the sign-ins of a person, by [`Identity::digest`]: each access token that this process has
+    /// verified and would let in again.
     pub fn sign_ins_of(&self, person: &[u8; 32]) -> Vec<Identity> {
         let signed_in = self.verified.identities_of(person, now());
         signed_in.into_iter().filter(|identity| !self.revocations.refuses(identity)).collect()
