@@ -75,7 +75,7 @@ async fn logins_of_server(config: &Config) -> Vec<ServerLogin> {
             let is_renewed = tokens.is_some_and(|tokens| tokens.refresh_token.is_some());
             ServerLogin { server, expires, is_renewed }
         };
-        names.into_iter().map(login).collect()
+        names.into_iter().map(login).collect::<Vec<_>>()
     };
     // The task fails only when the runtime is going down.
     spawn_blocking(read).await.unwrap_or_default()
