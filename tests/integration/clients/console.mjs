@@ -190,7 +190,22 @@ async function signInAtProvider() {
   return { heading, script, cookies, status: answer.status(), orders };
 }
 
-const run = { pages, newcomer, hostile, signIn, signInAtProvider }[what];
+// A person signs in at the provider, and ends the sign-ins of their clients on the page of their logins.
+async function signInForLogins() {
+  const page = await watched({});
+  await page.goto(root, { waitUntil: 'load' });
+  await follow(page, () => page.getByRole('link', { name: 'Sign in at your provider' }).click());
+  await page.waitForFunction(() => document.querySelector('h1')?.textContent !== 'Signed in');
+  await follow(page, () => page.getByRole('link', { name: 'My logins' }).click());
+  const before = await page.locator('main').innerText();
+  for (const finding of await accessibility(page)) failures.push(`logins: ${finding}`);
+  await page.getByText('Sign in again').first().click();
+  await follow(page, () => page.getByRole('button', { name: 'End my sign-ins' }).click());
+  const after = await page.locator('main').innerText();
+  return { before, after };
+}
+
+const run = { pages, newcomer, hostile, signIn, signInAtProvider, signInForLogins }[what];
 try {
   const result = await run();
   console.log(JSON.stringify({ failures, ...result }));

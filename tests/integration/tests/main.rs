@@ -27,6 +27,7 @@ mod scenario {
     mod console_browser;
     mod contexts;
     mod credentials;
+    mod diagnosis;
     mod edge;
     mod egress;
     mod embeddings;

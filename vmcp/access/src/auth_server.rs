@@ -53,6 +53,7 @@ use self::upstream_provider::UpstreamProvider;
 pub use self::upstream_provider::console_sign_in::{
     ConsoleRole, ConsoleSignIn, SignInAttempt, SignInError, SignedInPerson,
 };
+use crate::authentication::revocations::Revocations;
 use crate::identity::upstream_tokens::{UpstreamToken, UpstreamTokens};
 use crate::oidc::key_source::Timing;
 use crate::oidc::keys::KeySet;
@@ -67,6 +68,8 @@ pub struct AuthServer {
     keys: SigningKeys,
     seals: Seals,
     upstreams: Vec<UpstreamProvider>,
+    /// Sign-ins that were withdrawn are renewed no more.
+    revocations: Arc<Revocations>,
     process: Arc<Process>,
 }
 
@@ -90,7 +93,12 @@ impl std::fmt::Debug for Process {
 impl AuthServer {
     /// Starts the server, which takes over the tables of its predecessor. Waits for no provider. `None` if a
     /// key cannot be used; the log says which.
-    pub(crate) fn start(config: &Arc<Config>, before: Option<&AuthServer>, timing: Timing) -> Option<Self> {
+    pub(crate) fn start(
+        config: &Arc<Config>,
+        before: Option<&AuthServer>,
+        timing: Timing,
+        revocations: &Arc<Revocations>,
+    ) -> Option<Self> {
         let process = before.map_or_else(
             || {
                 Arc::new(Process {
@@ -116,7 +124,14 @@ impl AuthServer {
         }
         let upstreams =
             config.upstreams.iter().map(|upstream| UpstreamProvider::start(Arc::clone(upstream), timing));
-        Some(Self { config: Arc::clone(config), keys, seals, upstreams: upstreams.collect(), process })
+        Some(Self {
+            config: Arc::clone(config),
+            keys,
+            seals,
+            upstreams: upstreams.collect(),
+            revocations: Arc::clone(revocations),
+            process,
+        })
     }
 
     /// Returns true if a path is one of the server's.

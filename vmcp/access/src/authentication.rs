@@ -59,7 +59,8 @@ impl Authentication {
     ) -> Authentication {
         ring_provider::install();
         let auth_server = config.auth_server.as_ref().and_then(|wanted| {
-            AuthServer::start(wanted, before.auth_server.as_deref(), timing).map(Arc::new)
+            let predecessor = before.auth_server.as_deref();
+            AuthServer::start(wanted, predecessor, timing, &before.revocations).map(Arc::new)
         });
         let issuer = |wanted: &Arc<OidcIssuer>| {
             if config.auth_server.as_ref().is_some_and(|own| own.issuer == wanted.issuer) {
@@ -127,6 +128,13 @@ impl Authentication {
     /// Returns the tokens of the client who signed in last.
     pub fn latest_tokens(&self) -> &LatestTokens {
         &self.latest
+    }
+
+    /// Returns the sign-ins of a person, by [`Identity::digest`]: each access token that this process has
+    /// verified and would let in again.
+    pub fn sign_ins_of(&self, person: &[u8; 32]) -> Vec<Identity> {
+        let signed_in = self.verified.identities_of(person, now());
+        signed_in.into_iter().filter(|identity| !self.revocations.refuses(identity)).collect()
     }
 
     /// Returns the state of each identity provider that is another server, for operators.
@@ -224,11 +232,13 @@ impl Authentication {
         let upstream = own.map_or_else(UpstreamTokens::default, |server| {
             server.take_upstream(&claims.subject, &mut claims.all)
         });
-        self.latest.note(&upstream, claims.until);
         claim_path::map(&mut claims.all, &issuer.config().claim_mapping);
         let Claims { subject, until, confirmation, all } = claims;
         let identity =
             Identity::signed_in(&issuer.config().issuer, &subject, all, Some(token.into()), upstream);
+        if !self.revocations.refuses(&identity) {
+            self.latest.note(&identity, until);
+        }
         Verified { identity, until, keys, issuer: position, confirmation }
     }
 }

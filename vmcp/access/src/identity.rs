@@ -84,6 +84,11 @@ impl Identity {
         }
     }
 
+    /// Returns [`Identity::digest`] of the client with this subject at this issuer.
+    pub fn digest_of(issuer: &str, subject: &str) -> [u8; 32] {
+        digest(issuer, subject)
+    }
+
     /// Returns the value for sealed tokens that are of use within one part of the catalog only.
     pub fn digest_within(&self, part: &str) -> [u8; 32] {
         Sha256::new().chain_update(self.digest()).chain_update(part).finalize().into()

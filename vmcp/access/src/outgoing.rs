@@ -20,7 +20,7 @@ mod subject_token;
 mod upstream;
 
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 use sha2::{Digest as _, Sha256};
@@ -95,6 +95,17 @@ impl BackendTokens {
         self.cache.token(key, refused, fetch).await.map(Some)
     }
 
+    /// Returns the rest of the life of each token that is kept for a client, by [`Identity::digest`].
+    pub fn lives_of(&self, client: &[u8; 32]) -> Vec<Duration> {
+        self.cache.lives(client)
+    }
+
+    /// Forgets the tokens that are kept for a client, by [`Identity::digest`]; true if there were some. The
+    /// client's next call fetches another one.
+    pub fn forget(&self, client: &[u8; 32]) -> bool {
+        self.cache.forget(client) > 0
+    }
+
     /// Returns true if requests are signed; [`Self::token`] is of no use to the backend then.
     pub fn is_signer(&self) -> bool {
         matches!(self.grants, Grants::Aws(_))
@@ -116,10 +127,8 @@ impl BackendTokens {
 /// same client never gets the result of a broader one.
 fn key_of(subject: Subject<'_>) -> SubjectKey {
     let Subject::Client(Identity::Known(known)) = subject else { return SubjectKey::default() };
-    let mut hash = Sha256::new();
-    hash.update(Identity::Known(known.clone()).digest());
-    hash.update(known.token().unwrap_or_default());
-    SubjectKey::new(hash.finalize().into())
+    let token = Sha256::digest(known.token().unwrap_or_default()).into();
+    SubjectKey { identity: Identity::Known(known.clone()).digest(), token }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, html};
 use crate::links::link;
 
 /// Sections of the console, in the order of the navigation: address and name.
-const SECTIONS: [(&str, &str); 10] = [
+const SECTIONS: [(&str, &str); 11] = [
     ("", "Overview"),
     ("tools", "Tools"),
     ("search", "Search"),
@@ -13,6 +13,7 @@ const SECTIONS: [(&str, &str); 10] = [
     ("calls", "Calls"),
     ("usage", "Usage"),
     ("clients", "Clients"),
+    ("logins", "My logins"),
     ("connect", "Connect"),
     ("configuration", "Configuration"),
     ("logs", "Logs"),
@@ -79,6 +80,11 @@ impl Frame {
         if self.is_viewer {
             return self.form(action, &html! {});
         }
+        self.own_careful_form(action, summary, consequence, button)
+    }
+
+    /// As [`Frame::careful_form`], for an order about the person who gives it: every role may.
+    pub fn own_careful_form(&self, action: &str, summary: &str, consequence: &str, button: &str) -> Markup {
         html! {
             details {
                 summary { (summary) "…" }

@@ -58,10 +58,15 @@ pub fn inert(text: &str, limit: usize) -> String {
 /// for line ends, tabs and the joiners of scripts and emoji.
 fn is_hidden(character: char) -> bool {
     let is_layout = matches!(character, '\n' | '\t');
-    let is_direction = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_direction = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}');
+    // Spaces without width, fillers that count as letters, marks of annotations and music, tags, and the
+    // variation selectors, which can carry a hidden text: U+FE0E and U+FE0F stay, as emoji need them.
     let is_invisible = matches!(
         character,
-        '\u{ad}' | '\u{200b}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2065}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}'
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}'
+            | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2065}' | '\u{2800}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
     );
     (character.is_control() && !is_layout) || is_direction || is_invisible
 }
@@ -105,8 +110,23 @@ mod tests {
     fn invisible_characters_are_named_and_joiners_stay() {
         assert_eq!(inert("a\u{0}\u{1b}[31m", 99), "a⟨U+0000⟩⟨U+001B⟩[31m");
         assert_eq!(inert("\u{e0041}\u{200b}", 99), "⟨U+E0041⟩⟨U+200B⟩");
-        let family = "👩\u{200d}👧 नमस्ते\n\tx";
+        let family = "👩\u{200d}👧 ❤\u{fe0f} नमस्ते\n\tx";
         assert_eq!(inert(family, 99), family);
+        for hidden in [
+            '\u{34f}',
+            '\u{115f}',
+            '\u{180e}',
+            '\u{206a}',
+            '\u{2800}',
+            '\u{3164}',
+            '\u{fe00}',
+            '\u{ffa0}',
+            '\u{fff9}',
+            '\u{1d173}',
+            '\u{e0101}',
+        ] {
+            assert_eq!(inert(&format!("a{hidden}b"), 99), format!("a⟨U+{:04X}⟩b", u32::from(hidden)));
+        }
     }
 
     #[test]

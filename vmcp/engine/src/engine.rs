@@ -122,7 +122,8 @@ impl Engine {
         let policy = options.policy.clone().unwrap_or_else(|| policy(&config, &options.metrics));
         let snapshot = Snapshot::empty(&config, policy, options.bridge)?;
         let revocations = Arc::clone(snapshot.authentication.revocations());
-        let withdrawn = Arc::new(WithdrawnCredentials::open(dir.as_deref(), revocations));
+        let latest = snapshot.authentication.latest_tokens().clone();
+        let withdrawn = Arc::new(WithdrawnCredentials::open(dir.as_deref(), revocations, latest));
         let replicas = Replicas::new(
             dir.as_deref(),
             Arc::clone(&tool_metrics),

@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value, json};
 use vmcp_integration::{
-    Fixture, IdentityProvider, Vmcp, eventually, found_by, http_client, installed, node, run_script, skipped,
+    Fixture, IdentityProvider, Vmcp, eventually, found_by, http_client, installed, node, python, run_script,
+    skipped,
 };
 
 const SCRIPT: &str = include_str!("../../clients/console.mjs");
@@ -61,6 +62,7 @@ async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
         ("call", "call?number=0"),
         ("usage", "usage?days=7"),
         ("clients", "clients"),
+        ("logins", "logins"),
         ("sent", "sent?era=legacy"),
         ("wanted", "wanted"),
         ("connect", "connect"),
@@ -233,6 +235,7 @@ async fn texts_and_answers_of_hostile_servers_are_inert_and_bounded() {
         "logs",
         "sent",
         "clients",
+        "logins",
         "usage",
     ] {
         pages.insert(format!("/{path}"), path.into());
@@ -272,15 +275,20 @@ async fn a_person_signs_in_in_a_browser_and_no_script_reads_the_cookie() {
     assert!(!cookie["value"].as_str().expect("a value").contains(TOKEN));
 }
 
+/// Registers a client of the provider that people come back from at `redirect_uri`.
+async fn client_of(provider: &IdentityProvider, redirect_uri: &str) -> Value {
+    let client = json!({
+        "application_type": "native", "redirect_uris": [redirect_uri], "client_name": "vmcp",
+        "grant_types": ["authorization_code", "refresh_token"],
+    });
+    let answer = http_client().post(format!("{}/reg", provider.issuer)).json(&client).send().await;
+    answer.expect("the provider").json().await.expect("a client")
+}
+
 /// Registers the console as a client of the provider. Returns its settings for `server.consoleSignIn`.
 async fn registered(provider: &IdentityProvider, vmcp: &Vmcp) -> Value {
     let redirect_uri = format!("{}/console/oidc/callback", vmcp.admin);
-    let client = json!({
-        "application_type": "native", "redirect_uris": [redirect_uri], "client_name": "console",
-        "grant_types": ["authorization_code"],
-    });
-    let answer = http_client().post(format!("{}/reg", provider.issuer)).json(&client).send().await;
-    let client: Value = answer.expect("the provider").json().await.expect("a client");
+    let client = client_of(provider, &redirect_uri).await;
     json!({
         "issuerUrl": provider.issuer, "clientId": client["client_id"], "clientSecret": client["client_secret"],
         "redirectUri": redirect_uri, "insecureAllowHttp": true, "allowPrivateIPs": true, "roleClaim": "sub",
@@ -328,4 +336,47 @@ async fn a_person_signs_in_at_a_provider_by_role() {
         let same_site = session.and_then(|cookie| cookie["sameSite"].as_str());
         assert_eq!(same_site, (status == 200).then_some("Strict"), "{roles}: {seen}");
     }
+}
+
+#[tokio::test]
+async fn a_person_sees_their_own_logins_and_ends_them() {
+    let Some(chromium) = chromium().await else { return };
+    let provider = IdentityProvider::start().await;
+    let forge = Fixture::http("forge", "echo").start().await;
+    let other = Fixture::http("other", "echo").start().await;
+    let mut vmcp = Vmcp::new().backend(&forge).backend(&other).start().await;
+    vmcp.with_tool("forge_inspect").await;
+    let issuer = vmcp.url.trim_end_matches("/mcp").to_owned();
+    let client = client_of(&provider, &format!("{issuer}/oauth/callback")).await;
+    let mut sign_in = registered(&provider, &vmcp).await;
+    sign_in["viewers"] = json!(["carol"]);
+    let inject = json!({"type": "upstreamInject", "upstreamInject": {"providerName": "corp"}});
+    vmcp.reconfigure(json!({
+        "authServer": {"issuer": issuer, "upstreamProviders": [{
+            "name": "corp", "type": "oidc", "oidcConfig": {
+                "issuerUrl": provider.issuer, "clientId": client["client_id"],
+                "clientSecret": client["client_secret"], "insecureAllowHttp": true, "allowPrivateIPs": true,
+            },
+        }]},
+        "outgoingAuth": {"backends": {"forge": inject}},
+        "server": {"console": "oidc", "consoleSignIn": sign_in},
+    }));
+    eventually("strangers to be refused", async || {
+        (vmcp.modern().request("tools/list", json!({})).await.status == 401).then_some(())
+    })
+    .await;
+    let script = include_str!("../../clients/sign_in.py");
+    let signed_in = run_script(&python("python"), &["-", &vmcp.url], script, &installed("python")).await;
+    let token = signed_in["tokens"][1]["access_token"].as_str().expect("a token");
+    let carol = vmcp.modern().bearing(token);
+    assert_eq!(carol.request("tools/list", json!({})).await.status, 200);
+    let seen = browse("signInForLogins", &chromium, &vmcp, &json!({"provider": provider.issuer})).await;
+    let (before, after) = (seen["before"].as_str().expect("text"), seen["after"].as_str().expect("text"));
+    for part in ["You are carol.", "forge", "of the provider corp", "upstreamInject", "Sign in again"] {
+        assert!(before.contains(part), "{part}: {before}");
+    }
+    assert!(!before.contains("other"), "no token goes there: {before}");
+    assert!(after.contains("Your tokens for the server are forgotten."), "{after}");
+    assert!(after.contains("vmcp keeps no token of yours now"), "{after}");
+    assert_eq!(carol.request("tools/list", json!({})).await.status, 401, "her clients sign in again");
 }

@@ -152,6 +152,18 @@ async fn sign_in(vmcp: &Vmcp, backend: &str, folder: &str) {
     assert!(login.wait().await.expect("an exit").success());
 }
 
+/// Gives an order of the console with the form token of a page, and returns the page that follows.
+async fn console_order(vmcp: &Vmcp, order: &str) -> String {
+    let open = http_client().get(format!("{}/console/server?server=notes", vmcp.admin)).send().await;
+    let page = open.expect("an answer").text().await.expect("a page");
+    let (_, rest) = page.split_once("name=\"form_token\" value=\"").expect("a form");
+    let token = rest.split('"').next().expect("a token");
+    let request = http_client().post(format!("{}/console/{order}", vmcp.admin));
+    let request = request.header("content-type", "application/x-www-form-urlencoded");
+    let answer = request.body(format!("form_token={token}")).send().await.expect("an answer");
+    answer.text().await.expect("a page")
+}
+
 #[tokio::test]
 async fn a_person_signs_in_and_the_running_server_uses_and_renews_the_token() {
     let notes = Fixture::http("notes", "echo").start().await;
@@ -204,6 +216,36 @@ async fn a_person_signs_in_and_the_running_server_uses_and_renews_the_token() {
     assert_eq!((&*asked[1]["grant_type"], &*asked[1]["refresh_token"]), ("refresh_token", "refresh-1"));
     let log = vmcp.process.output();
     assert!(!log.contains("token-1") && !log.contains("refresh-"), "a token in the log");
+
+    // On the console, the login is renewed by the same way, and forgotten.
+    let page = console_order(&vmcp, "logins/sign-in?server=notes").await;
+    let (_, rest) = page.split_once(&format!("href=\"{}/authorize?", remote.origin)).expect("the address");
+    let query = rest.split('"').next().expect("a query").replace("&amp;", "&");
+    "token-3".clone_into(&mut remote.valid.lock());
+    let page = browse(&format!("{}/authorize?{query}", remote.origin)).await;
+    assert!(page.contains("Signed in"), "{page}");
+    eventually("the tokens of the second login", async || {
+        let tokens = std::fs::read_to_string(home.path().join("vmcp/logins/notes.json")).ok()?;
+        tokens.contains("token-3").then_some(())
+    })
+    .await;
+    let client = vmcp.with_tool("notes_echo").await;
+    eventually("calls with the new token", async || {
+        let called = client.call_tool("notes_echo", json!({"message": "new"})).await;
+        (!called.is_failure()).then_some(())
+    })
+    .await;
+    let page = console_order(&vmcp, "logins/sign-out?server=notes").await;
+    assert!(page.contains("The login is deleted here"), "{page}");
+    eventually("the end of the login", async || {
+        vmcp.status().await["backends"][0]["credentials"].is_null().then_some(())
+    })
+    .await;
+    assert!(!home.path().join("vmcp/logins/notes.json").exists());
+    let page = console_order(&vmcp, "logins/sign-out?server=notes").await;
+    assert!(page.contains("server with a login"), "nothing is left to forget: {page}");
+    "token-4".clone_into(&mut remote.valid.lock());
+    sign_in(&vmcp, "notes", &folder).await;
 
     let logout = vmcp_command().args(["logout", "notes"]).env("XDG_CONFIG_HOME", &folder).status().await;
     assert!(logout.expect("an exit").success());

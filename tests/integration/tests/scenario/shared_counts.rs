@@ -33,6 +33,12 @@ async fn calls(vmcp: &Vmcp, scope: &str) -> u64 {
     tools.map(|tool| tool["call_count"].as_u64().expect("a count")).sum()
 }
 
+/// Returns the console's page of usage over days.
+async fn usage_page(vmcp: &Vmcp) -> String {
+    let answer = http_client().get(format!("{}/console/usage?days=7", vmcp.admin)).send().await;
+    answer.expect("an answer").text().await.expect("a page")
+}
+
 /// Waits until the calls of all replicas are this many.
 async fn summed(vmcp: &Vmcp, expected: u64) {
     eventually("the sum of all replicas", async || (calls(vmcp, "all").await == expected).then_some(()))
@@ -64,6 +70,11 @@ async fn counts_are_summed_and_outlive_their_replica() {
         .await;
     }
     assert_eq!((calls(&one, "own").await, calls(&other, "own").await), (3, 5));
+    for vmcp in [&one, &other] {
+        let usage = usage_page(vmcp).await;
+        assert!(usage.contains("<strong>8</strong>calls"), "{usage}");
+        assert!(usage.contains("Sums of 2 replicas, this one included."), "{usage}");
+    }
     let report = async |tag: Option<&str>| {
         let mut request = http_client().get(format!("{}/admin/replica", one.admin));
         if let Some(tag) = tag {
@@ -96,6 +107,9 @@ async fn counts_are_summed_and_outlive_their_replica() {
     })
     .await;
     assert_eq!(calls(&other, "all").await, 9);
+    // The days of a replica are in its database alone: the page says that they are missing.
+    let usage = usage_page(&other).await;
+    assert!(usage.contains("<strong>5</strong>calls") && usage.contains("missing in the sums"), "{usage}");
 
     // It comes back with its database, and is not counted twice.
     one.start_again().await;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use vmcp_embed::testing::FakeService;
-use vmcp_integration::{Client, Collector, Fixture, Span, Vmcp, eventually};
+use vmcp_integration::{Client, Collector, Fixture, Messages, Span, Vmcp, eventually};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
@@ -86,6 +86,33 @@ async fn a_call_carries_the_trace_to_the_backend() {
     assert_eq!(seen["headers"]["traceparent"], expected, "{seen}");
 }
 
+/// Baggage is a standard of its own: it needs no trace, and a list on several lines is one list.
+#[tokio::test]
+async fn baggage_reaches_the_backend_from_either_carrier_with_and_without_a_trace() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    let client = vmcp.with_tool("echo_echo").await;
+    let traceparent = format!("00-{TRACE}-{PARENT}-01");
+    for (meta, headers, expected) in [
+        (json!({"traceparent": traceparent, "baggage": "tenant=blue"}), &[][..], "tenant=blue"),
+        (json!({"baggage": "tenant=blue"}), &[("baggage", "tenant=red")][..], "tenant=blue"),
+        (json!({}), &[("baggage", "tenant=red"), ("baggage", "user=ann")][..], "tenant=red,user=ann"),
+        (json!({}), &[("baggage", "tenant=red"), ("traceparent", &*traceparent)][..], "tenant=red"),
+    ] {
+        let params = json!({"name": "echo_echo", "arguments": {"message": "x"}, "_meta": meta});
+        let params = client.stamp(params);
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+        let mut post = client.post("tools/call", &params, &body);
+        for (name, value) in headers {
+            post = post.header(*name, *value);
+        }
+        assert_eq!(post.send().await.expect("an answer").status(), 200);
+        let seen = echo.stats().await["last_call"].clone();
+        assert_eq!(seen["params"]["_meta"]["baggage"], expected, "{seen}");
+        assert_eq!(seen["headers"]["baggage"], expected, "{seen}");
+    }
+}
+
 /// `mcp.md` of OpenTelemetry's semantic conventions: names, kinds, attributes, status, links.
 #[tokio::test]
 async fn spans_follow_the_conventions_for_mcp() {
@@ -102,6 +129,7 @@ async fn spans_follow_the_conventions_for_mcp() {
     };
     send("tools/call", call("echo_echo", json!({"message": "hello"}))).await;
     send("tools/call", call("echo_no_such_tool", json!({}))).await;
+    send("tools/call", call("echo_fail", json!({"message": "no"}))).await;
     let read = json!({"uri": "none://such?secret=1", "_meta": meta});
     send("resources/read", client.stamp(read)).await;
     let spans = trace_with(&collector, "resources/read").await;
@@ -120,9 +148,24 @@ async fn spans_follow_the_conventions_for_mcp() {
     }
     assert_eq!((root.kind, &root.failure, &*root.parent), (2, &None, PARENT));
     assert_eq!(root.links, [AMBIENT], "the span of the HTTP request");
-    let exchange = spans.iter().find(|span| span.kind == 3);
+    let exchange = spans.iter().find(|span| span.kind == 3 && span.name.ends_with("echo"));
     let exchange = exchange.unwrap_or_else(|| panic!("no span of kind CLIENT in {spans:#?}"));
     assert_eq!((&*exchange.name, &*text(exchange, "server.address")), ("tools/call echo", "127.0.0.1"));
+
+    let revision = text(exchange, "mcp.protocol.version");
+    assert!(revision.starts_with("20") && revision.len() == "2025-11-25".len(), "{revision}: {exchange:#?}");
+
+    // A result with `isError` is an error of both spans, and no JSON-RPC one.
+    for name in ["tools/call echo_fail", "tools/call fail"] {
+        let failed = spans.iter().find(|span| span.name == name);
+        let failed = failed.unwrap_or_else(|| panic!("no {name} in {spans:#?}"));
+        assert_eq!(
+            (&*text(failed, "error.type"), failed.failure.is_some()),
+            ("tool_error", true),
+            "{failed:#?}"
+        );
+        assert_eq!(failed.attribute("rpc.response.status_code"), None, "{failed:#?}");
+    }
 
     let unknown = spans.iter().find(|span| text(span, "gen_ai.tool.name") == "echo_no_such_tool");
     let unknown = unknown.expect("the call of an unknown tool");
@@ -136,6 +179,57 @@ async fn spans_follow_the_conventions_for_mcp() {
 
     let read = find(&spans, "resources/read");
     assert_eq!((&*read.name, &*text(read, "mcp.resource.uri")), ("resources/read", "none://such?secret=1"));
+}
+
+/// A server sends its questions: for them the roles swap, and the client gets their trace.
+#[tokio::test]
+async fn a_question_to_a_client_is_a_client_span_below_the_exchange() {
+    let collector = Collector::start().await;
+    let old = Fixture::rmcp("old", "legacy").await;
+    let telemetry = json!({"telemetry": {"endpoint": collector.endpoint, "samplingRate": "1.0"}});
+    let vmcp = Vmcp::new().backend(&old).config(telemetry).start().await;
+    vmcp.with_tool("old_test_elicitation").await;
+    let able = json!({"elicitation": {"form": {}}});
+    let client = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", able).await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
+    let call = json!({"name": "old_test_elicitation", "arguments": {"message": "?"}, "_meta": meta});
+    let mut messages = Messages::of(client.open("tools/call", call).await);
+    let question = messages.next().await.expect("a question");
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    let replied = client.reply(&question["id"], &json!({"action": "cancel"})).await;
+    assert_eq!(replied.status(), 202);
+    let answer = messages.next().await.expect("an answer");
+    assert!(answer.get("result").is_some(), "{answer}");
+    let spans = trace_with(&collector, "tools/call old_test_elicitation").await;
+    let asked = find(&spans, "elicitation/create");
+    let exchange = find(&spans, "tools/call test_elicitation");
+    assert_eq!((asked.kind, &asked.parent, &asked.failure), (3, &exchange.id, &None), "{spans:#?}");
+    assert_eq!(asked.attribute("mcp.method.name"), Some("elicitation/create"));
+    let expected = format!("00-{TRACE}-{}-01", asked.id);
+    assert_eq!(question["params"]["_meta"]["traceparent"], expected, "{question}");
+}
+
+/// The id that a client sends is a credential: spans have another id of the same session.
+#[tokio::test]
+async fn spans_of_a_session_have_one_id_which_opens_no_session() {
+    let (collector, _echo, vmcp, _) = traced().await;
+    let client = vmcp.legacy().await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
+    for message in ["one", "two"] {
+        let call = json!({"name": "echo_echo", "arguments": {"message": message}, "_meta": meta});
+        client.request("tools/call", call).await.result();
+    }
+    let ids = eventually("both spans", async || {
+        let spans = collector.spans();
+        let calls = spans.iter().filter(|span| span.trace == TRACE && span.name == "tools/call echo_echo");
+        let ids: Vec<_> =
+            calls.filter_map(|span| span.attribute("mcp.session.id")).map(str::to_owned).collect();
+        (ids.len() == 2).then_some(ids)
+    })
+    .await;
+    assert!(ids[0] == ids[1] && !ids[0].is_empty(), "{ids:?}");
+    let secret = client.session.clone().expect("a session");
+    assert!(!secret.contains(&ids[0]) && !ids[0].contains(&secret), "{ids:?}");
 }
 
 /// Labels come from the catalog and from fixed words alone.

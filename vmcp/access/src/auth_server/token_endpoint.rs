@@ -6,7 +6,7 @@ pub(super) mod grant;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::families::{Family, Use};
 use self::grant::Grant;
@@ -22,6 +22,7 @@ use super::sign_in_event::SignInEvent;
 use super::upstream_provider::{ProviderTokens, UpstreamError};
 use crate::auth_server::random::random;
 use crate::clock::now;
+use crate::identity::Identity;
 
 /// Name of the sealed claim with the tokens of providers.
 pub(crate) const UPSTREAM_CLAIM: &str = "vmcp_upstream";
@@ -33,6 +34,7 @@ const MAX_TOKEN_BYTES: usize = 24 << 10;
 const BAD_CODE: OAuthError =
     error("invalid_grant", "the code is not valid: expired, used before, or not of this client");
 const BAD_REFRESH: OAuthError = error("invalid_grant", "the refresh token is not valid; sign in again");
+const WITHDRAWN: OAuthError = error("invalid_grant", "the sign-in was withdrawn; sign in again");
 const SIGN_IN: OAuthError = error("invalid_grant", "a provider asks for a new sign-in");
 
 /// A code, or a refresh token, that was used before.
@@ -128,6 +130,7 @@ impl AuthServer {
             generation: 0,
             client: client.to_owned(),
             scope: request.scope.clone(),
+            signed_in: now(),
             person: login.person,
             tokens: login.tokens,
         };
@@ -147,6 +150,11 @@ impl AuthServer {
         let (id, generation) = (grant.family, grant.generation);
         let family = self.process.families.get(id);
         let mut family = family.lock().await;
+        if self.is_withdrawn(&grant) {
+            // The order ends some day, and the token may live longer.
+            family.end();
+            return Err(NotGranted { error: WITHDRAWN, subject: Some(subject) });
+        }
         if let Some(answer) = self.process.families.repeated(id, generation) {
             return Granted::of(Ok(answer), subject, "the tokens of a moment ago, again");
         }
@@ -156,6 +164,13 @@ impl AuthServer {
         family.used(generation);
         self.process.families.answered(id, generation, &answer);
         Granted::of(Ok(answer), subject, "tokens for a refresh token")
+    }
+
+    /// Returns true if the sign-in of a grant was withdrawn: its tokens would be younger than the order, and
+    /// so let in.
+    fn is_withdrawn(&self, grant: &Grant) -> bool {
+        let claims = Map::from_iter([("iat".to_owned(), Value::from(grant.signed_in))]);
+        self.revocations.refuses(&Identity::known(&self.config.issuer, &grant.person.subject, claims, None))
     }
 
     /// Issues an access token, and a refresh token of the next generation. `scope` narrows the access token.

@@ -49,6 +49,14 @@ impl TokenCache {
         None
     }
 
+    /// Returns the identity of each token of a client, by [`Identity::digest`], that has not expired.
+    pub(crate) fn identities_of(&self, client: &[u8; 32], now: u64) -> Vec<Identity> {
+        let tokens = self.0.lock();
+        let of_client = tokens.iter().map(|(_, verified)| verified);
+        let of_client = of_client.filter(|it| it.until > now && it.identity.digest() == *client);
+        of_client.map(|verified| verified.identity.clone()).collect()
+    }
+
     /// Keeps a verified token.
     pub(crate) fn insert(&self, digest: [u8; 32], verified: Verified) {
         self.0.lock().put(digest, verified);
@@ -75,5 +83,27 @@ mod tests {
         assert!(cache.get(&[1; 32], 100, |_| 1).is_none(), "expired");
         cache.insert([1; 32], verified);
         assert!(cache.get(&[1; 32], 99, |_| 2).is_none(), "other keys");
+    }
+
+    #[test]
+    fn the_tokens_of_a_client_are_found_until_they_expire() {
+        let cache = TokenCache::default();
+        let known = |subject| Identity::known("https://idp", subject, serde_json::Map::new(), None);
+        for (number, subject, until) in [(1, "ann", 100), (2, "ann", 200), (3, "bob", 200)] {
+            let verified = Verified {
+                identity: known(subject),
+                until,
+                keys: 1,
+                issuer: 0,
+                confirmation: Confirmation::default(),
+            };
+            cache.insert([number; 32], verified);
+        }
+        let ann = known("ann").digest();
+        assert_eq!(ann, Identity::digest_of("https://idp", "ann"));
+        let count = |client, now| cache.identities_of(client, now).len();
+        assert_eq!((count(&ann, 99), count(&ann, 100), count(&ann, 200)), (2, 1, 0));
+        assert_eq!(cache.identities_of(&ann, 99)[0], known("ann"));
+        assert_eq!(count(&[0; 32], 99), 0);
     }
 }

@@ -27,12 +27,11 @@ const MIN_RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The key of a subject; the default is vmcp's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct SubjectKey([u8; 32]);
-
-impl SubjectKey {
-    pub(super) fn new(digest: [u8; 32]) -> Self {
-        Self(digest)
-    }
+pub(super) struct SubjectKey {
+    /// Digest of the identity.
+    pub(super) identity: [u8; 32],
+    /// Digest of the identity's token, which may have narrower rights than another one of it.
+    pub(super) token: [u8; 32],
 }
 
 /// A token as its provider gave it.
@@ -114,6 +113,30 @@ impl TokenCache {
                 slot.still_valid(now).ok_or(error)
             }
         }
+    }
+}
+
+impl TokenCache {
+    /// Returns the rest of the life of each token of an identity; a token that is being fetched is left out.
+    pub(super) fn lives(&self, identity: &[u8; 32]) -> Vec<Duration> {
+        let now = Instant::now();
+        let slots: Vec<_> = {
+            let known = self.0.lock();
+            let of_identity = known.iter().filter(|(key, _)| key.identity == *identity);
+            of_identity.map(|(_, slot)| Arc::clone(slot)).collect()
+        };
+        let life = |slot: &Arc<tokio::sync::Mutex<Slot>>| {
+            let expires = slot.try_lock().ok()?.token.as_ref()?.expires;
+            expires.checked_duration_since(now).filter(|life| !life.is_zero())
+        };
+        slots.iter().filter_map(life).collect()
+    }
+
+    /// Forgets the tokens of an identity, and returns how many places it had. The next call fetches again.
+    pub(super) fn forget(&self, identity: &[u8; 32]) -> usize {
+        let mut known = self.0.lock();
+        let keys: Vec<_> = known.iter().map(|(key, _)| *key).collect();
+        keys.iter().filter(|key| key.identity == *identity && known.pop(*key).is_some()).count()
     }
 }
 

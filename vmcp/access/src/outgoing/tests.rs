@@ -116,6 +116,13 @@ async fn each_client_has_a_token_of_its_own_fetched_once() {
     // A renewed token of the same client may have other rights.
     assert_eq!(token_of(&tokens, &client("alice", "a2")).await, "token-3");
     assert_eq!(idp.field(1, "subject_token"), "b");
+    let lives = |identity: &Identity| tokens.lives_of(&identity.digest());
+    assert_eq!((lives(&alice).len(), lives(&bob).len(), lives(&client("eve", "a")).len()), (2, 1, 0));
+    assert!(lives(&bob)[0] > Duration::from_secs(3500) && lives(&bob)[0] <= Duration::from_hours(1));
+    assert!(tokens.forget(&alice.digest()) && !tokens.forget(&alice.digest()));
+    assert_eq!((lives(&alice).len(), lives(&bob).len()), (0, 1), "hers alone are forgotten");
+    assert_eq!(token_of(&tokens, &bob).await, "token-2");
+    assert_eq!(token_of(&tokens, &alice).await, "token-4", "and fetched again");
     assert_eq!(idp.field(1, "grant_type"), "urn:ietf:params:oauth:grant-type:token-exchange");
     assert_eq!(idp.field(1, "scope"), "read write");
     // RFC 6749, 2.3.1: encoded before they are joined.

@@ -1,4 +1,7 @@
 //! The page on which a person signs in: with a token, typed once, or at the provider of the configuration.
+//! [`logins`] is the page of a person's own logins at servers.
+
+pub mod logins;
 
 use maud::html;
 

@@ -136,6 +136,8 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/sessions/end", post(sessions::end))
         .route("/admin/sessions/allow", post(sessions::allow))
         .route("/admin/sessions/ended", get(sessions::list))
+        .route("/admin/logins", get(sessions::logins))
+        .route("/admin/logins/forget", post(sessions::forget_login))
         .route("/admin/logs", get(recent::logs))
         .route("/admin/calls", get(recent::calls))
         .route("/admin/calls/trace", get(diagnosis::call_trace::show))
@@ -150,6 +152,7 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/tool-metrics/calls", get(tool_metrics::calls))
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
         .route("/admin/replica", get(tool_metrics::replica))
+        .route("/admin/replica/usage", get(tool_metrics::replica_usage))
         .route_layer(middleware::from_fn_with_state(admin.clone(), audit::record))
         .with_state(admin)
 }

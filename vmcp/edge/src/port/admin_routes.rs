@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 33] = [
+pub const ADMIN_ROUTES: [AdminRoute; 36] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -313,12 +313,40 @@ pub const ADMIN_ROUTES: [AdminRoute; 33] = [
     },
     AdminRoute {
         method: "GET",
+        path: "/admin/logins",
+        wants_token: true,
+        query: "`issuer` and `subject` of a client",
+        answer: "application/json",
+        purpose: "Backends for which this process keeps a token of the client, `{replica, logins}`: `server`, `kind`, \
+                  `provider` where the client's own token carries it, and `expires` in seconds since 1970. No token. 400 \
+                  without both names.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/logins/forget",
+        wants_token: true,
+        query: "`issuer` and `subject` of a client, `server`; `scope=own`: at this replica alone",
+        answer: "application/json",
+        purpose: "Forgets the tokens of the client for one backend, `{forgotten}`; sign-ins through `authServer` are \
+                  withdrawn for that. 400 without the names.",
+    },
+    AdminRoute {
+        method: "GET",
         path: "/admin/replica",
         wants_token: true,
         query: "`learned_after`: only pairs learned since, in milliseconds",
         answer: "application/json",
         purpose: "Counts, learned pairs and approvals of this process, for the other replicas of `server.peers`; 304 if \
                   it is the one of `If-None-Match`. Its shape may change with any version.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/replica/usage",
+        wants_token: true,
+        query: "as of `/admin/tool-metrics/days`",
+        answer: "application/json",
+        purpose: "Usage over days of this process, for the page of another replica of `server.peers` that sums it. Its \
+                  shape may change with any version.",
     },
 ];
 
@@ -353,6 +381,8 @@ mod tests {
                     | "/admin/tools/approve"
                     | "/admin/sessions/end"
                     | "/admin/sessions/allow"
+                    | "/admin/logins"
+                    | "/admin/logins/forget"
                     | "/admin/calls/trace"
                     | "/admin/explain-tool"
                     | "/admin/profile"

@@ -50,6 +50,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/calls/rows", get(call_pages::rows))
         .route("/console/call", get(call_pages::one))
         .route("/console/usage", get(other_pages::usage::show))
+        .route("/console/logins", get(other_pages::logins::show))
         .route("/console/clients", get(other_pages::clients::show))
         .route("/console/sent", get(other_pages::sent::show))
         .route("/console/connect", get(other_pages::connect))
@@ -57,8 +58,10 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/logs", get(other_pages::logs))
         .route("/console/try", get(trying::show));
     // The layer that is added last runs first: each order is recorded, also one whose form is refused.
-    let signed_out = Router::new()
+    // Orders about the person who gives them, for every role.
+    let own = Router::new()
         .route("/console/sign-out", post(access::sign_out))
+        .route("/console/logins/forget", post(other_pages::logins::forget))
         .route_layer(from_fn_with_state(door.clone(), form_check::check))
         .route_layer(from_fn_with_state(guard.admin.clone(), audit::record));
     let orders = Router::new()
@@ -69,11 +72,12 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/enable", post(actions::enable))
         .route("/console/disable", post(actions::disable))
         .route("/console/try", post(trying::call))
+        .route("/console/logins/sign-in", post(other_pages::logins::sign_in))
+        .route("/console/logins/sign-out", post(other_pages::logins::sign_out))
         .route_layer(from_fn_with_state(door.clone(), form_check::check))
         .route_layer(from_fn(access::only_operators))
         .route_layer(from_fn_with_state(guard.admin.clone(), audit::record));
-    let inside =
-        pages.merge(orders).merge(signed_out).route_layer(from_fn_with_state(door.clone(), access::admit));
+    let inside = pages.merge(orders).merge(own).route_layer(from_fn_with_state(door.clone(), access::admit));
     let outside = Router::new()
         .route("/console", get(access::to_root))
         .route("/console/sign-in", post(access::sign_in))

@@ -2,6 +2,7 @@
 //! refreshes, other replicas. [`searches`] hand out searchers, [`status`] reports.
 
 mod approval;
+mod logins;
 pub(super) mod refresh;
 mod regeneration;
 mod searches;
@@ -22,7 +23,7 @@ use vmcp_script::pool::WorkerPool;
 use self::refresh::{Refresh, Refreshed};
 use self::regeneration::{Regenerated, regenerate};
 use super::replicas::report::ReplicaReport;
-use super::replicas::{Census, ROUND_INTERVAL};
+use super::replicas::{Census, ClientName, ROUND_INTERVAL, ReplicaLogins, ReplicaUsage, TotalUsage};
 use super::snapshot::build::session_snapshots::SessionSource;
 use super::snapshot::client_records::kept_results::KeptResults;
 use super::snapshot::contextual::{ContextualLists, embed_context};
@@ -40,6 +41,7 @@ use crate::server_registrar::registry_reader::RegistryReader;
 use crate::telemetry::observed_shapes::ObservedShapes;
 use crate::telemetry::query_log::QueryLog;
 use crate::telemetry::server_events::ServerEvents;
+use crate::telemetry::tool_metrics::history::HistoryQuery;
 use crate::telemetry::tool_metrics::{Filter, MetricsBook};
 
 impl Engine {
@@ -216,6 +218,23 @@ impl Engine {
         known_tag: Option<&str>,
     ) -> (String, Option<ReplicaReport>) {
         self.0.shared.replicas.own_report(learned_after, known_tag).await
+    }
+
+    /// Returns the usage of this process over days, for a replica that sums; `None` if its database cannot be
+    /// read now.
+    pub async fn replica_usage(&self, wanted: HistoryQuery) -> Option<ReplicaUsage> {
+        self.0.shared.replicas.own_usage(wanted).await
+    }
+
+    /// Returns the usage over days, summed over all replicas.
+    pub async fn total_usage(&self, wanted: HistoryQuery) -> TotalUsage {
+        let config = Arc::clone(&self.snapshot().config);
+        self.0.shared.replicas.total_usage(&config, wanted).await
+    }
+
+    /// Returns the tokens of a client that this process keeps, for another replica.
+    pub fn replica_logins(&self, client: &ClientName) -> ReplicaLogins {
+        self.0.shared.replicas.own_logins(self.logins_of(client))
     }
 
     /// Asks all other replicas once, and takes in their reports.

@@ -11,7 +11,9 @@
 
 mod client;
 mod known;
+mod logins;
 pub(crate) mod report;
+mod usage;
 mod version;
 
 use std::collections::HashMap;
@@ -39,6 +41,8 @@ use report::ReplicaReport;
 use version::{ReportVersions, Sources};
 
 pub use known::Census;
+pub use logins::{ClientLogin, ClientName, ReplicaLogins, TotalLogins};
+pub use usage::{ReplicaUsage, TotalUsage};
 
 /// Time between two rounds: the loss of a pod loses the calls of this time, and of one round's.
 pub(super) const ROUND_INTERVAL: Duration = Duration::from_millis(500);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use vmcp_access::authentication::revocations::{
     Revocation, RevocationError, Revocations, RevokedCredentials,
 };
+use vmcp_access::identity::upstream_tokens::LatestTokens;
 
 use super::Engine;
 
@@ -16,12 +17,18 @@ const FILE: &str = "revocations.json";
 /// The credentials that are refused, and the file that keeps them.
 pub(super) struct WithdrawnCredentials {
     revocations: Arc<Revocations>,
+    /// Tokens for listings, which may be of a person whose sign-in is withdrawn.
+    latest: LatestTokens,
     file: Option<PathBuf>,
 }
 
 impl WithdrawnCredentials {
     /// Reads the orders of an earlier process from `dir`; without one, they are in memory.
-    pub(super) fn open(dir: Option<&Path>, revocations: Arc<Revocations>) -> WithdrawnCredentials {
+    pub(super) fn open(
+        dir: Option<&Path>,
+        revocations: Arc<Revocations>,
+        latest: LatestTokens,
+    ) -> WithdrawnCredentials {
         let file = dir.map(|dir| dir.join(FILE));
         if let Some(text) = file.as_deref().and_then(|path| std::fs::read(path).ok()) {
             match serde_json::from_slice::<Vec<Revocation>>(&text) {
@@ -31,7 +38,7 @@ impl WithdrawnCredentials {
                 }
             }
         }
-        WithdrawnCredentials { revocations, file }
+        WithdrawnCredentials { revocations, latest, file }
     }
 
     /// Returns the credentials that are refused.
@@ -43,8 +50,14 @@ impl WithdrawnCredentials {
     pub(super) fn adopt(&self, orders: &[Revocation]) {
         if self.revocations.merge(orders) {
             tracing::info!("credentials that were withdrawn at another replica are refused here");
-            self.save();
+            self.take_effect();
         }
+    }
+
+    /// Lists with the tokens of no person whose sign-in is withdrawn, and writes the orders.
+    fn take_effect(&self) {
+        self.latest.forget_if(|client| self.revocations.refuses(client));
+        self.save();
     }
 
     /// Writes the orders in force, whole or not at all.
@@ -75,7 +88,7 @@ impl Engine {
         is_lifted: bool,
     ) -> Result<Revocation, RevocationError> {
         let order = self.revocations().order(of, life, is_lifted)?;
-        self.0.withdrawn.save();
+        self.0.withdrawn.take_effect();
         Ok(order)
     }
 }

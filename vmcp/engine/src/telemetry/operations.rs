@@ -147,7 +147,7 @@ impl OperationFailure {
     }
 
     /// Writes the failure into a span.
-    fn mark(&self, span: &Span) {
+    pub fn mark(&self, span: &Span) {
         span.set_attribute("error.type", self.error_type());
         let description = match self {
             Self::Rpc { code, message } => {

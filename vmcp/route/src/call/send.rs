@@ -4,6 +4,7 @@
 mod codex_threads;
 mod composite;
 mod exchange_span;
+mod question_span;
 
 use std::sync::Arc;
 
@@ -165,11 +166,17 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Returns the receiver of the backend's messages, in the terms of the caller.
-    fn events(&self) -> Option<EventSender> {
+    /// Returns the receiver of the backend's messages, in the terms of the caller. Questions are followed in
+    /// spans below `exchange`.
+    fn events(&self, exchange: &Span) -> Option<EventSender> {
         let Way { context, target, .. } = self.way;
         let events = context.caller.events.as_ref()?;
-        Some(events.mapped(task_names::of_events(context, target.backend)))
+        let names = task_names::of_events(context, target.backend);
+        // A modern client is sent no question: the answer of its request carries it.
+        if exchange.is_disabled() || context.caller.era == Era::Modern {
+            return Some(events.mapped(names));
+        }
+        Some(events.mapped(question_span::of_events(exchange)).mapped(names))
     }
 
     /// Sends the request with these parameters to the backend of a snapshot.
@@ -183,6 +190,7 @@ impl Exchange<'_> {
         let backend = backend(snapshot, target)?;
         let caller = context.caller;
         let exchange = exchange_span::begin(span, target, backend.spec());
+        exchange_span::record_revision(&exchange, backend);
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
         let mut client = question_source::told_client(context, target.backend);
         if matches!(target.item, Item::Tool(_)) && is_read {
@@ -200,7 +208,7 @@ impl Exchange<'_> {
             credentials,
             client,
             session: caller.session,
-            events: self.events(),
+            events: self.events(&exchange),
             cancel: caller.cancel.clone(),
             idempotent: target.idempotent,
             stream,

@@ -86,17 +86,13 @@ impl<'a> Meta<'a> {
         self.get(PROGRESS_TOKEN).filter(|token| text::is_id(token.get()))
     }
 
-    /// Returns the trace context. A malformed `traceparent` is ignored, and the rest with it.
+    /// Returns the trace context. A malformed `traceparent` is ignored, and `tracestate` with it; baggage
+    /// needs no trace.
     #[must_use]
     pub fn trace(&self) -> Trace<'a> {
-        let Some(traceparent) = self.object.get_str(TRACEPARENT).filter(|text| is_traceparent(text)) else {
-            return Trace::default();
-        };
-        Trace {
-            traceparent: Some(traceparent),
-            tracestate: self.object.get_str(TRACESTATE),
-            baggage: self.object.get_str(BAGGAGE),
-        }
+        let traceparent = self.object.get_str(TRACEPARENT).filter(|text| is_traceparent(text));
+        let tracestate = traceparent.as_ref().and_then(|_| self.object.get_str(TRACESTATE));
+        Trace { traceparent, tracestate, baggage: self.object.get_str(BAGGAGE) }
     }
 }
 
@@ -158,5 +154,8 @@ mod tests {
         }
         let text = format!(r#"{{"traceparent":"x","tracestate":"a=b","ok":"{good}"}}"#);
         assert_eq!(Meta::from(Object::parse_str(&text).unwrap()).trace(), Trace::default());
+        let text = r#"{"traceparent":"x","tracestate":"a=b","baggage":"tenant=blue"}"#;
+        let trace = Meta::from(Object::parse_str(text).unwrap()).trace();
+        assert_eq!(trace, Trace { baggage: Some("tenant=blue".into()), ..Trace::default() });
     }
 }

@@ -1,9 +1,12 @@
 //! Tokens: their claims and lifetimes, and the tokens of providers inside them.
 
+use std::time::Duration;
+
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use vmcp_config::Secret;
 
 use super::*;
+use crate::authentication::revocations::RevokedCredentials;
 use crate::identity::Identity;
 use crate::oidc::rejection::Rejection;
 use crate::outgoing::{BackendTokens, HttpClient, OutgoingError, Subject};
@@ -104,6 +107,43 @@ async fn an_access_token_ends_with_the_token_it_carries_and_a_refresh_renews_bot
     upstream.shared.life.store(7200, Ordering::SeqCst);
     let (_, kept) = meeting.refresh(&client, renewed["refresh_token"].as_str().unwrap()).await;
     assert!(kept["access_token"].is_string(), "what is still good is used: {kept}");
+}
+
+#[tokio::test]
+async fn a_withdrawn_sign_in_is_renewed_no_more_and_a_new_one_is() {
+    let (_upstream, meeting) = Meeting::new(&["forge"]).await;
+    let (client, answer) = meeting.tokens().await;
+    let first = answer["refresh_token"].as_str().unwrap();
+    let (status, renewed) = meeting.refresh(&client, first).await;
+    assert_eq!(status, StatusCode::OK, "{renewed}");
+    let access = renewed["access_token"].as_str();
+    let alice = meeting.authentication.identify_bearer(access).await.unwrap();
+    assert_eq!(meeting.authentication.sign_ins_of(&alice.digest()).len(), 1);
+    let revocations = meeting.authentication.revocations();
+    let of = |subject: &str| RevokedCredentials {
+        issuer: Some(ISSUER.to_owned()),
+        subject: Some(subject.to_owned()),
+        token_id: None,
+    };
+    let hour = Duration::from_hours(1);
+    revocations.order(of("mallory"), hour, false).unwrap();
+    let refresh = renewed["refresh_token"].as_str().unwrap();
+    let (status, renewed) = meeting.refresh(&client, refresh).await;
+    assert_eq!(status, StatusCode::OK, "another person's order: {renewed}");
+    revocations.order(of(alice.subject()), hour, false).unwrap();
+    let refresh = renewed["refresh_token"].as_str().unwrap();
+    for _ in 0..2 {
+        let (status, refused) = meeting.refresh(&client, refresh).await;
+        assert_eq!((status, &refused["error"]), (StatusCode::BAD_REQUEST, &json!("invalid_grant")));
+    }
+    assert!(meeting.authentication.sign_ins_of(&alice.digest()).is_empty());
+    // The order ends; the family has ended with the first refusal.
+    revocations.order(of(alice.subject()), hour, true).unwrap();
+    let (_, refused) = meeting.refresh(&client, refresh).await;
+    assert_eq!(refused["error"], "invalid_grant", "{refused}");
+    let (client, answer) = meeting.tokens().await;
+    let (status, renewed) = meeting.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(status, StatusCode::OK, "a new sign-in: {renewed}");
 }
 
 #[tokio::test]

@@ -20,6 +20,9 @@ pub(in crate::auth_server) struct Grant {
     pub(in crate::auth_server) client: String,
     #[serde(rename = "o", default)]
     pub(in crate::auth_server) scope: String,
+    /// Time of the sign-in, in seconds since 1970; 0 in a token of an earlier version.
+    #[serde(rename = "i", default)]
+    pub(in crate::auth_server) signed_in: u64,
     #[serde(rename = "p")]
     pub(in crate::auth_server) person: Person,
     #[serde(rename = "t")]

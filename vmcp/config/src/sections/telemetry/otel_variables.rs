@@ -121,7 +121,7 @@ impl OtelVariables<'_, '_> {
         let mut settings = Map::new();
         let is_grpc = |name: &str| name == OtlpProtocol::Grpc.name();
         let in_file = self.written.get("protocol").and_then(Value::as_str).map(is_grpc);
-        let by_grpc = in_file.unwrap_or_else(|| self.get(PROTOCOL).is_some_and(|name| is_grpc(&name)));
+        let by_grpc = in_file.unwrap_or_else(|| self.word(PROTOCOL).is_some_and(|name| is_grpc(&name)));
         let mut endpoint = None;
         if !self.writes("endpoint") {
             endpoint = self.endpoint(ENDPOINT, by_grpc);
@@ -240,7 +240,7 @@ impl OtelVariables<'_, '_> {
         if self.get("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
             return Some(false);
         }
-        let exporters = self.get(name)?;
+        let exporters = self.word(name)?;
         let exporters: Vec<_> = exporters.split(',').map(str::trim).collect();
         if exporters.contains(&"otlp") {
             return Some(true);
@@ -271,7 +271,7 @@ impl OtelVariables<'_, '_> {
             return Ok(OtlpProtocol::default());
         };
         let unknown = || format!("{name} is `{protocol}`, and vmcp exports by `http/protobuf` and `grpc`");
-        OtlpProtocol::of_name(&protocol).ok_or_else(unknown)
+        OtlpProtocol::of_name(&protocol.to_ascii_lowercase()).ok_or_else(unknown)
     }
 }
 

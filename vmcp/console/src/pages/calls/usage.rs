@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use crate::chart::{self, Column, chart};
 use crate::frame::{Frame, table};
 use crate::links::{self, link};
+use crate::pages::clients::Replicas;
 use crate::text;
 
 /// Choices of days to look back.
@@ -27,8 +28,8 @@ pub struct Usage {
     pub days: Option<Vec<DayUsage>>,
     /// The most called tools; at most [`MAX_TOOLS`].
     pub tools: Vec<ToolUsage>,
-    /// True if `server.peers` names replicas, which count by themselves.
-    pub has_replicas: bool,
+    /// Replicas in the sums; `None` if `server.peers` names none.
+    pub replicas: Option<Replicas>,
 }
 
 /// Calls and searches of one day.
@@ -80,7 +81,7 @@ pub fn usage(frame: &Frame, data: &Usage) -> String {
         p { "Calls of tools and searches by day (UTC). Calls that were refused or cancelled say nothing about a tool: "
             "they are among the " a href=(link("calls", &[])) { "latest calls" } " alone." }
         (form(data))
-        @if data.has_replicas { p.quiet-text { "These are the sums of this replica's own database." } }
+        @if let Some(replicas) = &data.replicas { (summed_replicas(replicas)) }
         @match &data.days {
             None => p.notice.problem {
                 "The sums cannot be read now: the " a href=(link("logs", &[])) { "log" } " says why. Load the page again."
@@ -89,6 +90,18 @@ pub fn usage(frame: &Frame, data: &Usage) -> String {
         }
     };
     frame.page("usage", "Usage", &content)
+}
+
+/// Says of how many replicas the sums are, and which are missing.
+fn summed_replicas(replicas: &Replicas) -> Markup {
+    html! {
+        p.quiet-text { "Sums of " (replicas.answering) " replicas, this one included." }
+        @if !replicas.unreachable.is_empty() {
+            p.notice.problem {
+                "Without an answer, and so missing in the sums: " (text::line(&replicas.unreachable.join(", "))) "."
+            }
+        }
+    }
 }
 
 fn form(data: &Usage) -> Markup {
@@ -246,6 +259,16 @@ mod tests {
         let page = usage(&Frame::default(), &sample());
         assert!(page.contains("<bdi>&lt;b&gt;&amp;⟨U+202E⟩</bdi>"), "{page}");
         assert!(page.contains("href=\"/console/tool?server=s&amp;tool=%3Cb%3E%26%E2%80%AE\""), "{page}");
+    }
+
+    #[test]
+    fn sums_of_replicas_say_so_and_name_the_missing_ones() {
+        let page = |replicas| usage(&Frame::default(), &Usage { replicas, ..sample() });
+        assert!(!page(None).contains("replicas"), "one process");
+        let all = page(Some(Replicas { answering: 3, unreachable: Vec::new() }));
+        assert!(all.contains("Sums of 3 replicas, this one included.") && !all.contains("missing"), "{all}");
+        let some = page(Some(Replicas { answering: 2, unreachable: vec!["gone<b>:9090".to_owned()] }));
+        assert!(some.contains("missing in the sums: <bdi>gone&lt;b&gt;:9090</bdi>"), "{some}");
     }
 
     #[test]

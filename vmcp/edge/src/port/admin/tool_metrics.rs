@@ -1,5 +1,5 @@
 //! `/admin/tool-metrics`: calls, success rate and latency of each tool, summed over replicas; below it the
-//! history of this process's database; and `/admin/replica`, from which replicas get the sums.
+//! history of this process's database; and `/admin/replica`, from which replicas get what they sum.
 
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -78,6 +78,17 @@ pub(super) async fn replica(
         Some(report) => (tag, Json(report)).into_response(),
         None => (StatusCode::NOT_MODIFIED, tag).into_response(),
     }
+}
+
+/// Answers `GET /admin/replica/usage`.
+pub(super) async fn replica_usage(
+    State(Admin(inner)): State<Admin>,
+    Query(wanted): Query<HistoryQuery>,
+) -> Response {
+    if let Err(error) = wanted.check() {
+        return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response();
+    }
+    history(inner.engine.replica_usage(wanted).await)
 }
 
 /// The parameters of `GET /admin/replica`.

@@ -59,6 +59,30 @@ pub(super) struct Visitor {
     session: String,
     /// True if the person reads, and gives no orders.
     is_viewer: bool,
+    /// Subject at the provider at which the person signed in; `None` for a token, and without a sign-in.
+    subject: Option<String>,
+}
+
+impl Visitor {
+    /// Returns the subject at the provider at which the person signed in.
+    pub(super) fn subject(&self) -> Option<&str> {
+        self.subject.as_deref()
+    }
+
+    /// Returns true if the person reads, and gives no orders.
+    pub(super) fn is_viewer(&self) -> bool {
+        self.is_viewer
+    }
+
+    /// A viewer who signed in at the provider.
+    #[cfg(test)]
+    pub(super) fn person(subject: &str) -> Visitor {
+        Visitor {
+            session: format!("cookie of {subject}"),
+            is_viewer: true,
+            subject: Some(subject.to_owned()),
+        }
+    }
 }
 
 impl ConsoleDoor {
@@ -111,8 +135,7 @@ impl ConsoleDoor {
             return Some((visitor, audit::token_name(token, kind)));
         }
         let cookie = cookie(headers, &self.cookie_name())?;
-        let (name, is_viewer) = self.person(cookie)?;
-        Some((Visitor { session: cookie.to_owned(), is_viewer }, name))
+        self.person(cookie)
     }
 
     /// Returns the kind of a token; `None` for an empty or unknown one.
@@ -122,18 +145,21 @@ impl ConsoleDoor {
         found.map(|(_, kind)| kind).filter(|_| !token.is_empty())
     }
 
-    /// Returns the name of the person of a cookie, and true for a viewer.
-    fn person(&self, cookie: &str) -> Option<(String, bool)> {
+    /// Returns the visitor of a cookie, and the name for audit events.
+    fn person(&self, cookie: &str) -> Option<(Visitor, String)> {
+        let session = cookie.to_owned();
         let server = &self.engine().snapshot().config.server;
         for (tokens, kind) in token_lists(server) {
             if let Some(token) = self.0.key.token_of(cookie, tokens, now()) {
                 let name = audit::token_name(token.expose().as_bytes(), kind);
-                return Some((name, kind == TokenKind::Viewer));
+                let is_viewer = kind == TokenKind::Viewer;
+                return Some((Visitor { session, is_viewer, subject: None }, name));
             }
         }
         let config = server.console_sign_in.as_ref().filter(|_| server.console == ConsoleAccess::Oidc)?;
         let CookiePerson { subject, role } = self.0.key.person_of(cookie, config, now())?;
-        Some((oidc::person_name(&subject), role == ConsoleRole::Viewer))
+        let (name, is_viewer) = (oidc::person_name(&subject), role == ConsoleRole::Viewer);
+        Some((Visitor { session, is_viewer, subject: Some(subject) }, name))
     }
 
     /// Returns the provider of the configuration in force; `None` unless `server.console` is `oidc`.

@@ -76,6 +76,10 @@ pub(super) enum Done {
     Enabled,
     /// A server is switched off.
     Disabled,
+    /// The person's tokens for a server are forgotten.
+    LoginForgotten,
+    /// The tokens of this server's login are deleted.
+    SignedOut,
 }
 
 impl Done {
@@ -88,6 +92,8 @@ impl Done {
             Done::Forgotten => "forgotten",
             Done::Enabled => "enabled",
             Done::Disabled => "disabled",
+            Done::LoginForgotten => "loginforgotten",
+            Done::SignedOut => "signedout",
         }
     }
 
@@ -99,6 +105,8 @@ impl Done {
             Done::Forgotten => "The figures of the tool are forgotten.",
             Done::Enabled => "The server is switched on, and is being connected.",
             Done::Disabled => "The server is switched off.",
+            Done::LoginForgotten => "Your tokens for the server are forgotten.",
+            Done::SignedOut => "The login is deleted here, and may live on at the server.",
             Done::Approved => "The definition is approved: clients find and call the tool again.",
         }
     }

@@ -1,9 +1,11 @@
-//! The data of the pages about clients, configuration, logs, usage over days, and searches that led nowhere.
+//! The data of the pages about clients, logins, configuration, logs, usage over days, and searches that led
+//! nowhere.
 
 mod wanted;
 
 pub(super) mod client_query;
 pub(super) mod clients;
+pub(super) mod logins;
 pub(super) mod sent;
 pub(super) mod usage;
 

@@ -1,16 +1,19 @@
 //! Tests of the console's door: who gets in, what a form needs, which headers answers have.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use axum::response::Response;
+use axum::{Extension, Router};
 use futures::future::join_all;
+use parking_lot::Mutex;
 use tower::ServiceExt as _;
-use vmcp_engine::engine::Engine;
+use vmcp_engine::engine::{Engine, Options};
+use vmcp_engine::telemetry::calls::{Action, CallObserver, CallRecord};
 use vmcp_engine::telemetry::metrics::RefusalLabels;
-use vmcp_engine::testing::{KEYWORDS, config, engine};
+use vmcp_engine::testing::{KEYWORDS, config, engine, engine_with};
 
 use crate::port::admin::{Admin, OperatorAddress, router};
 
@@ -20,7 +23,7 @@ const OIDC: &str = "{ console: oidc, adminTokens: [a token of enough characters]
                     viewers: [a], redirectUri: \"https://vmcp.example.com/console/oidc/callback\" } }";
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const ANYWHERE: [u8; 4] = [0, 0, 0, 0];
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "",
     "tools",
     "search?q=x",
@@ -28,6 +31,7 @@ const PAGES: [&str; 11] = [
     "calls",
     "usage?days=7&server=x",
     "clients",
+    "logins",
     "sent?who=bob",
     "connect",
     "configuration",
@@ -150,6 +154,9 @@ async fn an_order_needs_the_form_token_of_its_own_session() {
         "enable?server=x",
         "disable?server=x",
         "try?server=x&tool=y",
+        "logins/forget?server=x",
+        "logins/sign-in?server=x",
+        "logins/sign-out?server=x",
     ];
     let token = form_token(&signed_in_page(&router).await);
     let server = "backends: [{ name: x, url: \"http://127.0.0.1:1/mcp\" }]";
@@ -197,6 +204,49 @@ async fn a_viewer_reads_and_gives_no_orders() {
     let body = format!("form_token={}", form_token(&page));
     let out = send(&router, "POST", "/console/sign-out", &[("cookie", cookie)], &body).await;
     assert_eq!(out.status(), StatusCode::SEE_OTHER, "a viewer may sign out");
+}
+
+/// Keeps the actions that it is told of.
+#[derive(Debug, Default)]
+struct SeenActions(Mutex<Vec<String>>);
+
+impl CallObserver for SeenActions {
+    fn observe(&self, _: &CallRecord) {}
+
+    fn acted(&self, action: &Action<'_>) {
+        let Action { name, target, result, actor, .. } = action;
+        let (target, actor) = (target.unwrap_or_default(), actor.unwrap_or_default());
+        self.0.lock().push(format!("{name} {target} {result} by {actor}"));
+    }
+}
+
+#[tokio::test]
+async fn each_order_is_on_record_with_who_gave_it_and_how_it_ended() {
+    const VIEWER: &str = "a viewer's token of enough characters";
+    let seen = Arc::<SeenActions>::default();
+    let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
+    let engine = engine_with(KEYWORDS, options).await;
+    let server = format!("{{ adminTokens: [{TOKEN}], viewerTokens: [\"{VIEWER}\"] }}");
+    let backend = "backends: [{ name: x, url: \"http://127.0.0.1:1/mcp\" }]";
+    engine.apply(config(&format!("server: {server}\n{backend}\n{KEYWORDS}"))).await;
+    let router = at(&engine, LOOPBACK).layer(Extension(OperatorAddress(LOOPBACK.into())));
+    let (operator, viewer) = (format!("Bearer {TOKEN}"), format!("Bearer {VIEWER}"));
+    let operator = [("authorization", &*operator)];
+    let page = text(send(&router, "GET", "/console/server?server=x", &operator, "").await).await;
+    let body = format!("form_token={}", form_token(&page));
+    for (order, headers, body, expected, actor) in [
+        ("refresh?server=x", &operator, &*body, "303", "admin token "),
+        ("refresh?server=x", &operator, "form_token=00", "403", "admin token "),
+        ("refresh?server=x", &[("authorization", &*viewer)], "", "403", "viewer token "),
+        ("logins/forget?server=x", &[("authorization", &*viewer)], "", "403", "viewer token "),
+    ] {
+        let answer = send(&router, "POST", &format!("/console/{order}"), headers, body).await;
+        assert_eq!(answer.status().as_str(), expected, "{order}");
+        let last = seen.0.lock().last().cloned().unwrap_or_default();
+        let begin = format!("POST /console/{} {expected} by {actor}", order.replace('?', " "));
+        assert!(last.starts_with(&begin), "{last}");
+        assert!(!last.contains(TOKEN) && !last.contains(VIEWER), "{last}");
+    }
 }
 
 #[tokio::test]

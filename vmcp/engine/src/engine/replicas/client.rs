@@ -9,6 +9,7 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::form_urlencoded;
@@ -16,8 +17,11 @@ use vmcp_config::Config;
 use vmcp_error_chain::error_chain;
 
 use super::LastAnswer;
+use super::logins::{ClientName, ReplicaLogins};
 use super::report::{ReplicaReport, SharedPair};
+use super::usage::ReplicaUsage;
 use crate::telemetry::tool_metrics::Filter;
+use crate::telemetry::tool_metrics::history::HistoryQuery;
 
 /// Time limit of one exchange.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -71,6 +75,62 @@ fn reset_path(filter: &Filter) -> String {
     query.extend_pairs(filter.backend.iter().map(|backend| ("server", backend)));
     query.extend_pairs(filter.tool.iter().map(|tool| ("tool", tool)));
     format!("/admin/tool-metrics/reset?{}", query.finish())
+}
+
+/// Fetches the usage of a replica over days.
+pub(super) async fn usage(
+    config: &Config,
+    address: SocketAddr,
+    wanted: &HistoryQuery,
+) -> Result<ReplicaUsage, String> {
+    read(config, address, &usage_path(wanted)).await
+}
+
+/// Fetches the tokens that a replica keeps for a client.
+pub(super) async fn logins(
+    config: &Config,
+    address: SocketAddr,
+    of: &ClientName,
+) -> Result<ReplicaLogins, String> {
+    let mut query = client_query(of);
+    read(config, address, &format!("/admin/logins?{}", query.finish())).await
+}
+
+/// Makes a replica forget the tokens of a client for one backend.
+pub(super) async fn forget_login(config: &Config, address: SocketAddr, of: &ClientName, server: &str) {
+    let mut query = client_query(of);
+    query.append_pair("server", server).append_pair("scope", "own");
+    let path = format!("/admin/logins/forget?{}", query.finish());
+    if let Err(reason) = exchange(config, address, Method::POST, &path, None).await {
+        tracing::warn!(%address, reason, "tokens of a client were not forgotten at another replica");
+    }
+}
+
+fn client_query(of: &ClientName) -> form_urlencoded::Serializer<'static, String> {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("issuer", &of.issuer).append_pair("subject", &of.subject);
+    query
+}
+
+/// Reads JSON that no entity tag spares.
+async fn read<Body: DeserializeOwned>(
+    config: &Config,
+    address: SocketAddr,
+    path: &str,
+) -> Result<Body, String> {
+    let answer = exchange(config, address, Method::GET, path, None).await?;
+    let body = answer.body.ok_or("it answered that nothing changed, and was not asked so")?;
+    serde_json::from_slice(&body).map_err(|error| error.to_string())
+}
+
+fn usage_path(wanted: &HistoryQuery) -> String {
+    let HistoryQuery { server, tool, days, limit } = wanted;
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(server.iter().map(|server| ("server", server)));
+    query.extend_pairs(tool.iter().map(|tool| ("tool", tool)));
+    query.extend_pairs(days.iter().map(|days| ("days", days.to_string())));
+    query.extend_pairs(limit.iter().map(|limit| ("limit", limit.to_string())));
+    format!("/admin/replica/usage?{}", query.finish())
 }
 
 /// An answer over HTTP.

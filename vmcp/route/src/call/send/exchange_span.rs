@@ -32,6 +32,7 @@ pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &Backend
         otel.name = %format_args!("{method}{gap}{name}"),
         otel.kind = "client",
         mcp.method.name = &*shortened(&target.method),
+        mcp.protocol.version = Empty,
         network.transport = transport(backend),
         gen_ai.tool.name = Empty,
         gen_ai.operation.name = Empty,
@@ -61,4 +62,16 @@ pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &Backend
         span.record("server.port", url.port_or_known_default());
     }
     span
+}
+
+/// Records the revision of the protocol that the backend spoke when it was listed.
+pub(super) fn record_revision(span: &Span, backend: &vmcp_backend::Backend) {
+    if span.is_disabled() {
+        return;
+    }
+    let discovered = backend.discovered();
+    let revision = discovered.borrow().as_ref().and_then(|listed| listed.revision.clone());
+    if let Some(revision) = revision {
+        span.record("mcp.protocol.version", &*shortened(&revision));
+    }
 }

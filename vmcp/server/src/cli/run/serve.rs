@@ -1,6 +1,7 @@
 //! `vmcp serve`: runs the server until a signal, or until standard input ends.
 
 mod cached_registry;
+mod console_login;
 mod kept_calls;
 mod local_clients;
 pub(super) mod served;
@@ -290,6 +291,7 @@ fn console_sources(path: &Path, config: &Config) -> Result<ConsoleSources, Comma
     let program = installed_program().unwrap_or_else(|_| "vmcp".into());
     Ok(ConsoleSources {
         remedy: Some(remedies::for_error),
+        login: Some(console_login::source(program.clone(), path.clone())),
         snippets: Some(Arc::new(move |url| snippets(&program, &path, url, wants_key))),
     })
 }

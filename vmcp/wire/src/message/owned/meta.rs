@@ -84,16 +84,12 @@ impl<'a> OwnedMeta<'a> {
         self.get(PROGRESS_TOKEN).filter(|token| text::is_id(token))
     }
 
-    /// Returns the trace context. A malformed `traceparent` is ignored, and the rest with it.
+    /// Returns the trace context. A malformed `traceparent` is ignored, and `tracestate` with it; baggage
+    /// needs no trace.
     #[must_use]
     pub fn trace(&self) -> Trace<'a> {
-        let Some(traceparent) = self.get_str(TRACEPARENT).filter(|text| is_traceparent(text)) else {
-            return Trace::default();
-        };
-        Trace {
-            traceparent: Some(traceparent),
-            tracestate: self.get_str(TRACESTATE),
-            baggage: self.get_str(BAGGAGE),
-        }
+        let traceparent = self.get_str(TRACEPARENT).filter(|text| is_traceparent(text));
+        let tracestate = traceparent.as_ref().and_then(|_| self.get_str(TRACESTATE));
+        Trace { traceparent, tracestate, baggage: self.get_str(BAGGAGE) }
     }
 }

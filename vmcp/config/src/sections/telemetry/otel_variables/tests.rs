@@ -106,6 +106,40 @@ fn a_disabled_sdk_exports_nothing() {
 }
 
 #[test]
+fn each_sampler_of_the_specification_is_a_share() {
+    for (sampler, argument, expected) in [
+        ("always_on", "0.5", 1.0),
+        ("parentbased_always_on", "0.5", 1.0),
+        ("always_off", "0.5", 0.0),
+        ("parentbased_always_off", "0.5", 0.0),
+        ("traceidratio", "0.5", 0.5),
+        ("traceidratio", "", 1.0),
+        ("parentbased_traceidratio", "0.5", 0.5),
+        // The default of vmcp: the word, or its argument, is ignored.
+        ("xray", "0.5", 0.05),
+        ("traceidratio", "1.5", 0.05),
+        ("traceidratio", "NaN", 0.05),
+    ] {
+        let variables = [("OTEL_TRACES_SAMPLER", sampler), ("OTEL_TRACES_SAMPLER_ARG", argument)];
+        let rate = loaded("{}", &variables).config.telemetry.sampling_rate;
+        assert!((rate - expected).abs() < 1e-6, "{sampler} {argument}: {rate}");
+    }
+}
+
+#[test]
+fn the_letter_case_of_words_does_not_count() {
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317/base");
+    let telemetry = |variable: (&str, &str)| loaded("{}", &[endpoint, variable]).config.telemetry;
+    let by_grpc = telemetry(("OTEL_EXPORTER_OTLP_PROTOCOL", "GRPC")).traces.unwrap();
+    assert_eq!(by_grpc.protocol, OtlpProtocol::Grpc);
+    assert!(telemetry(("OTEL_TRACES_EXPORTER", "None")).traces.is_none());
+    assert!(telemetry(("OTEL_METRICS_EXPORTER", "OTLP,Console")).metrics.is_some());
+    assert!(telemetry(("OTEL_SDK_DISABLED", "True")).logs.is_none());
+    let rate = telemetry(("OTEL_TRACES_SAMPLER", "Always_On")).sampling_rate;
+    assert!((rate - 1.0).abs() < 1e-6, "{rate}");
+}
+
+#[test]
 fn each_signal_goes_only_where_its_protocol_is_spoken() {
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
     let urls = |variables: &[(&str, &str)]| {

@@ -17,6 +17,12 @@ impl OtelVariables<'_, '_> {
         (self.variables)(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
+    /// Returns the value of a variable that has one of a few words; the letter case does not count, as the
+    /// specification asks.
+    pub(super) fn word(&self, name: &str) -> Option<String> {
+        self.get(name).map(|text| text.to_ascii_lowercase())
+    }
+
     /// Returns the first of these variables that is set, with its name.
     pub(super) fn first(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
         names.iter().find_map(|name| Some((*name, self.get(name)?)))
@@ -55,7 +61,7 @@ impl OtelVariables<'_, '_> {
     /// Returns the share of traces that the sampler keeps.
     pub(super) fn sampling_rate(&mut self) -> Option<Value> {
         let (name, argument) = ("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG");
-        let sampler = self.get(name)?;
+        let sampler = self.word(name)?;
         let rate = match sampler.strip_prefix("parentbased_").unwrap_or(&sampler) {
             "always_on" => "1".to_owned(),
             "always_off" => "0".to_owned(),

@@ -8,6 +8,8 @@ use serde::Deserialize;
 use vmcp_console::pages::calls::usage::{
     DayUsage, MAX_DAYS, MAX_TOOLS, ToolUsage, Usage, usage as usage_page,
 };
+use vmcp_console::pages::clients::Replicas;
+use vmcp_engine::engine::replicas::TotalUsage;
 use vmcp_engine::telemetry::tool_metrics::history::HistoryQuery;
 use vmcp_engine::telemetry::tool_metrics::usage::{UsageDay, UsageReport, UsageTool};
 
@@ -44,8 +46,8 @@ pub(in crate::port::console) async fn show(
         days: Some(period),
         limit: Some(MAX_TOOLS),
     };
-    let engine = door.engine();
-    let (days, tools) = match engine.tool_metrics().usage(wanted).await {
+    let TotalUsage { usage, census } = door.engine().total_usage(wanted).await;
+    let (days, tools) = match usage {
         Some(UsageReport { days, tools }) => (Some(days.into_iter().map(day).collect()), tools),
         None => (None, Vec::new()),
     };
@@ -55,7 +57,8 @@ pub(in crate::port::console) async fn show(
         tool,
         days,
         tools: tools.into_iter().map(tool_usage).collect(),
-        has_replicas: engine.census(&engine.snapshot()).is_some(),
+        replicas: census
+            .map(|census| Replicas { answering: census.replicas, unreachable: census.unreachable }),
     };
     Html(usage_page(&door.frame(&visitor), &data)).into_response()
 }
