@@ -277,10 +277,12 @@ fn variables(keys: &mut Map<String, Value>) {
         references.extend(headers.into_iter().filter_map(named).map(|(key, value)| ("headers", key, value)));
     }
     for key in ["env_keys", "env_vars"] {
-        let Some(Value::Array(names)) = keys.remove(key) else { continue };
+        let Some(Value::Array(variables)) = keys.remove(key) else { continue };
         // Codex also writes `{ name = "TOKEN", source = "local" }`.
-        let named = |name: &Value| name.as_str().or_else(|| name.get("name")?.as_str()).map(str::to_owned);
-        for name in names.iter().filter_map(named) {
+        let named = |variable: &Value| {
+            variable.as_str().or_else(|| variable.get("name")?.as_str()).map(str::to_owned)
+        };
+        for name in variables.iter().filter_map(named) {
             let reference = format!("${{{name}}}");
             references.push(("env", name, reference));
         }

@@ -75,7 +75,7 @@ pub(super) async fn run(
                 error_type,
                 line: line.and_then(PythonTask::line_of_operation),
                 limit,
-                timeout: is_timeout.then(|| timeout.as_secs_f64()),
+                timeout: is_timeout.then_some(timeout.as_secs_f64()),
                 output,
                 warning,
             }))
