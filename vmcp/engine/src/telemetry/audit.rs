@@ -25,6 +25,7 @@ mod sink;
 mod syslog;
 pub mod verify;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -52,6 +53,14 @@ const HTTP_REQUEST: &str = "http_request";
 const UNKNOWN: &str = "unknown";
 /// A moment by which every flood has ended.
 const LATER: Duration = Duration::from_hours(1);
+
+/// Most memory that a thread keeps for the text of its next event, 16 KiB.
+const MAX_SCRATCH_BYTES: usize = 16 << 10;
+
+thread_local! {
+    /// Memory for the text of an event, which the queue copies: an event costs no allocation.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// Writes audit events, by the configuration in force.
 #[derive(Debug)]
@@ -136,21 +145,22 @@ impl AuditTrail {
                     is_refused: true,
                     ..Action::of_client(ActionArea::Request, "flood", &principal)
                 };
-                let json = event::of_action(&context, &action, left_out).ok()?;
-                Some(queued(HTTP_REQUEST, json, share, true))
+                let mut json = Vec::new();
+                event::of_action(&context, &action, left_out, &mut json);
+                (queued(HTTP_REQUEST, share, true), json)
             };
-            ended.filter_map(event).collect()
+            ended.map(event).collect()
         };
         let queue = Arc::clone(&self.queue);
         Arc::new(AuditSinks::start(queue, self.process, Box::new(left_out), &self.metrics))
     }
 
-    /// Queues the event that `encode` writes, if events of its type are wanted.
+    /// Queues the event whose text `encode` writes, if events of its type are wanted.
     fn write(
         &self,
         kind: &'static str,
         fill: impl FnOnce(QueuedEvent) -> QueuedEvent,
-        encode: impl FnOnce(&EventContext<'_>) -> serde_json::Result<String>,
+        encode: impl FnOnce(&EventContext<'_>, &mut Vec<u8>),
     ) {
         let running = self.running.load();
         let Some(running) = running.as_ref() else { return };
@@ -158,9 +168,14 @@ impl AuditTrail {
             return;
         }
         let policy_version = &**self.policy_version.load();
-        match encode(&EventContext { kind, component: &running.settings.component, policy_version }) {
-            Ok(json) => running.sinks.write(fill(queued(kind, json, ShareKey::Process, false))),
-            Err(error) => tracing::error!(%error, "an audit event could not be encoded"),
+        let context = EventContext { kind, component: &running.settings.component, policy_version };
+        let mut json = SCRATCH.try_with(Cell::take).unwrap_or_default();
+        encode(&context, &mut json);
+        running.sinks.write(fill(queued(kind, ShareKey::Process, false)), &json);
+        if json.capacity() <= MAX_SCRATCH_BYTES {
+            json.clear();
+            // Fails in a thread that ends.
+            let _ = SCRATCH.try_with(|scratch| scratch.set(json));
         }
     }
 
@@ -178,8 +193,8 @@ impl AuditTrail {
 }
 
 /// An event without a trace.
-fn queued(kind: &'static str, json: String, share: ShareKey, is_denial: bool) -> QueuedEvent {
-    QueuedEvent { json, kind, number: 0, trace: EventTrace::default(), share, is_denial, written: None }
+fn queued(kind: &'static str, share: ShareKey, is_denial: bool) -> QueuedEvent {
+    QueuedEvent { kind, number: 0, trace: EventTrace::default(), share, is_denial, written: None }
 }
 
 /// Returns the share of a principal; clients that were refused before they proved an identity have one
@@ -204,7 +219,9 @@ impl CallObserver for AuditTrail {
         }
         let trace = EventTrace::of(record.trace, &record.span);
         let fill = |event| QueuedEvent { trace, share, is_denial, ..event };
-        self.write(event::kind_of(&record.method), fill, |context| event::of_call(context, record, left_out));
+        self.write(event::kind_of(&record.method), fill, |context, json| {
+            event::of_call(context, record, left_out, json);
+        });
     }
 
     fn begins(&self, record: &CallRecord) -> Option<Begun> {
@@ -219,7 +236,9 @@ impl CallObserver for AuditTrail {
             written: Some(written),
             ..event
         };
-        self.write(event::kind_of(&record.method), fill, |context| event::of_begin(context, record));
+        self.write(event::kind_of(&record.method), fill, |context, json| {
+            event::of_begin(context, record, json);
+        });
         Some(told)
     }
 
@@ -236,7 +255,7 @@ impl CallObserver for AuditTrail {
             is_denial: true,
             ..event
         };
-        self.write(kind, fill, |context| event::of_refusal(context, refusal, left_out));
+        self.write(kind, fill, |context, json| event::of_refusal(context, refusal, left_out, json));
     }
 
     fn acted(&self, action: &Action<'_>) {
@@ -255,7 +274,9 @@ impl CallObserver for AuditTrail {
         }
         let is_denial = action.is_refused;
         let fill = |event| QueuedEvent { share, is_denial, ..event };
-        self.write(action.area.event_type(), fill, |context| event::of_action(context, action, left_out));
+        self.write(action.area.event_type(), fill, |context, json| {
+            event::of_action(context, action, left_out, json);
+        });
     }
 
     fn argument_bytes(&self) -> usize {

@@ -10,7 +10,7 @@ use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
 use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tracing::{Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::Layer;
@@ -62,9 +62,7 @@ impl Exporter {
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
-        tracing_opentelemetry::layer().with_tracer(self.provider.tracer("vmcp")).with_filter(
-            Targets::new().with_target(OWN, LevelFilter::INFO).with_target(BACKENDS, LevelFilter::OFF),
-        )
+        own_spans(self.provider.tracer("vmcp"))
     }
 
     pub(super) fn shutdown(self) {
@@ -72,6 +70,20 @@ impl Exporter {
             tracing::warn!(%error, "the last spans may be lost");
         }
     }
+}
+
+/// Returns the layer that starts and ends vmcp's own spans at `tracer`. Source lines, threads, and busy and
+/// idle times are left out: they are seven attributes of each span, about as many as its own, and describe
+/// the program instead of the call.
+fn own_spans<S>(tracer: SdkTracer) -> impl Layer<S> + Send + Sync + use<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+{
+    let layer = tracing_opentelemetry::layer().with_tracer(tracer);
+    let layer = layer.with_location(false).with_threads(false).with_tracked_inactivity(false);
+    layer.with_filter(
+        Targets::new().with_target(OWN, LevelFilter::INFO).with_target(BACKENDS, LevelFilter::OFF),
+    )
 }
 
 /// The trace context of a request as it came.
@@ -150,9 +162,13 @@ impl Injector for OutgoingContext<'_> {
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
+    use std::sync::mpsc;
 
     use opentelemetry::trace::Tracer as _;
+    use opentelemetry_sdk::error::OTelSdkResult;
+    use opentelemetry_sdk::trace::{SpanData, SpanExporter};
     use serde_json::json;
+    use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
 
@@ -182,6 +198,33 @@ mod tests {
         assert!(redirecting.join().unwrap().contains("x-api-key: secret"), "the collector itself gets it");
         other.set_nonblocking(true).unwrap();
         assert!(other.accept().is_err(), "the other host was asked");
+    }
+
+    /// Tells the names of the attributes of each span.
+    #[derive(Debug)]
+    struct Telling(mpsc::Sender<Vec<String>>);
+
+    impl SpanExporter for Telling {
+        async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+            for span in batch {
+                let names = span.attributes.iter().map(|attribute| attribute.key.to_string());
+                // The test may have ended.
+                let _ = self.0.send(names.collect());
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_span_has_its_own_attributes_and_none_of_source_lines_threads_and_busy_times() {
+        let (tell, told) = mpsc::channel();
+        let provider = SdkTracerProvider::builder().with_simple_exporter(Telling(tell)).build();
+        let spans = tracing_subscriber::registry().with(own_spans(provider.tracer("test")));
+        tracing::subscriber::with_default(spans, || {
+            let span = tracing::info_span!(target: "vmcp::request", "request", tool = "echo");
+            span.in_scope(|| ());
+        });
+        assert_eq!(told.recv().unwrap(), ["target", "tool"]);
     }
 
     fn listen() -> TcpListener {

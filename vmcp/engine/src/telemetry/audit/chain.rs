@@ -1,12 +1,11 @@
 //! [`HashChain`]: each line holds the SHA-256 of the line before it, so that a changed, removed or added line
 //! shows.
 
-use std::io::Write as _;
-
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
-use super::field::hex_text;
+use super::field::{hex_digits, hex_text};
 
 /// Value of `prev` in the first line of a series.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -39,19 +38,23 @@ impl HashChain {
     /// end of the chain. Returns the line.
     pub(super) fn add<'a>(
         &mut self,
-        json: &str,
+        json: &[u8],
         process: Uuid,
         number: u64,
         lines: &'a mut Vec<u8>,
     ) -> &'a [u8] {
         let begin = lines.len();
-        lines.extend_from_slice(json.strip_suffix('}').unwrap_or(json).as_bytes());
-        let (series, last) = (self.series, hex_text(&self.last));
+        lines.extend_from_slice(json.strip_suffix(b"}").unwrap_or(json));
+        lines.extend_from_slice(br#","chain":{"process":""#);
+        lines.extend_from_slice(process.hyphenated().encode_lower(&mut [0; Hyphenated::LENGTH]).as_bytes());
+        lines.extend_from_slice(br#"","series":""#);
+        lines.extend_from_slice(self.series.as_bytes());
+        lines.extend_from_slice(br#"","seq":"#);
         // Writing to a vector does not fail.
-        let _ = writeln!(
-            lines,
-            r#","chain":{{"process":"{process}","series":"{series}","seq":{number},"prev":"{last}"}}}}"#
-        );
+        let _ = serde_json::to_writer(&mut *lines, &number);
+        lines.extend_from_slice(br#","prev":""#);
+        lines.extend_from_slice(hex_digits(&self.last).as_flattened());
+        lines.extend_from_slice(b"\"}}\n");
         let line = lines.get(begin..).unwrap_or_default();
         self.append(line);
         line

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 /// Most bytes of one text in an event, 1 KiB; a longer text is cut, and its length and SHA-256 follow.
@@ -14,39 +13,25 @@ pub(super) fn clip(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let kept = text.get(..text.floor_char_boundary(MAX_FIELD_BYTES)).unwrap_or_default();
-    let digest = hex_text(&Sha256::digest(text.as_bytes()));
+    let digest = hex_text(&Sha256::digest(text.as_bytes()).into());
     Cow::Owned(format!("{kept}… ({} bytes, sha256:{digest})", text.len()))
 }
 
-/// Returns bytes in hex. `hex::encode` collects characters one by one, for many times as long.
-pub(super) fn hex_text(bytes: &[u8]) -> String {
-    let mut text = vec![b'0'; bytes.len() * 2];
-    // The length fits.
-    let _ = hex::encode_to_slice(bytes, &mut text);
-    String::from_utf8(text).unwrap_or_default()
+/// Returns the two hexadecimal digits of each byte. `hex::encode` looks digits up one by one, for many times
+/// as long; the compiler makes vector instructions of this loop.
+pub(super) fn hex_digits<const BYTES: usize>(bytes: &[u8; BYTES]) -> [[u8; 2]; BYTES] {
+    let digit = |value: u8| value + if value < 10 { b'0' } else { b'a' - 10 };
+    let mut digits = [[0; 2]; BYTES];
+    for (pair, byte) in digits.iter_mut().zip(bytes) {
+        *pair = [digit(byte >> 4), digit(byte & 15)];
+    }
+    digits
 }
 
-/// A few members of a JSON object, in the order in which they were put in.
-#[derive(Default)]
-pub(super) struct Members<'a>(Vec<(&'static str, Cow<'a, str>)>);
-
-impl<'a> Members<'a> {
-    /// Adds a member; the object must not have it yet.
-    pub(super) fn insert(&mut self, key: &'static str, value: Cow<'a, str>) {
-        self.0.push((key, value));
-    }
-
-    /// Takes a member out.
-    pub(super) fn remove(&mut self, key: &str) -> Option<Cow<'a, str>> {
-        let at = self.0.iter().position(|(name, _)| *name == key)?;
-        Some(self.0.remove(at).1)
-    }
-}
-
-impl Serialize for Members<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
-    }
+/// Returns a digest in hex.
+pub(super) fn hex_text(digest: &[u8; 32]) -> String {
+    // Digits are ASCII.
+    String::from_utf8_lossy(hex_digits(digest).as_flattened()).into_owned()
 }
 
 #[cfg(test)]
@@ -61,5 +46,11 @@ mod tests {
         assert!(cut.contains("6000 bytes, sha256:"), "{cut}");
         assert_ne!(cut, cut_other);
         assert_eq!(clip("short"), "short");
+    }
+
+    #[test]
+    fn digits_of_every_byte_are_those_of_the_library() {
+        let bytes: [u8; 256] = std::array::from_fn(|byte| byte as u8);
+        assert_eq!(hex_digits(&bytes).as_flattened(), hex::encode(bytes).as_bytes());
     }
 }

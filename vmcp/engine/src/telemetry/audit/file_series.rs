@@ -76,15 +76,15 @@ impl FileSeries {
     }
 
     /// Adds an event; returns its line and where it goes. It is written by [`Self::flush`].
-    pub(super) fn add(&mut self, event: &QueuedEvent, process: Uuid) -> (&[u8], Place) {
-        let bytes = event.json.len() as u64 + super::chain::GENESIS.len() as u64;
+    pub(super) fn add(&mut self, event: &QueuedEvent, json: &[u8], process: Uuid) -> (&[u8], Place) {
+        let bytes = json.len() as u64 + super::chain::GENESIS.len() as u64;
         let (file, place) = if self.shares.admit(event.share, event.is_denial, bytes) {
             (&mut self.main, Place::Main)
         } else {
             (&mut self.busy, Place::Busy)
         };
         file.lines += 1;
-        (file.chain.add(&event.json, process, event.number, &mut file.pending), place)
+        (file.chain.add(json, process, event.number, &mut file.pending), place)
     }
 
     /// True when as much waits as is written at once.
@@ -142,20 +142,21 @@ mod tests {
     use super::*;
     use crate::access::identity::Principal;
 
-    fn event(number: u64, address: &str, size: usize) -> QueuedEvent {
-        QueuedEvent {
-            json: format!(r#"{{"by":"{address}","text":"{}"}}"#, "x".repeat(size)),
+    fn event(number: u64, address: &str, size: usize) -> (QueuedEvent, String) {
+        let json = format!(r#"{{"by":"{address}","text":"{}"}}"#, "x".repeat(size));
+        let event = QueuedEvent {
             kind: "mcp_tool_call",
             number,
             trace: EventTrace::default(),
             share: ShareKey::Principal(Principal::at(address).key()),
             is_denial: false,
             written: None,
-        }
+        };
+        (event, json)
     }
 
-    fn write(series: &mut FileSeries, event: &QueuedEvent, process: Uuid) {
-        series.add(event, process);
+    fn write(series: &mut FileSeries, (event, json): &(QueuedEvent, String), process: Uuid) {
+        series.add(event, json.as_bytes(), process);
         let written: usize = series.flush().into_iter().map(|flushed| flushed.lines).sum();
         assert_eq!(written, 1);
     }
@@ -207,7 +208,8 @@ mod tests {
         let process = Uuid::new_v4();
         let mut add = |numbers: std::ops::Range<u64>| {
             for number in numbers {
-                assert_eq!(series.add(&event(number, "10.0.0.1", 10), process).1, Place::Main);
+                let (event, json) = event(number, "10.0.0.1", 10);
+                assert_eq!(series.add(&event, json.as_bytes(), process).1, Place::Main);
             }
             let [main, _] = series.flush();
             (main.lines, main.fault.is_some())

@@ -22,19 +22,62 @@ const MAX_TAKEN_BYTES: usize = 64 << 10;
 const COLLECTING: Duration = Duration::from_millis(10);
 /// Bytes that an event takes beside its text.
 const OVERHEAD: usize = 160;
+/// Bytes of events from which on one principal may have filled its part.
+const SHARED_BYTES: usize = MAX_WAITING_BYTES / SHARE_OF_QUEUE;
 
 /// An item that the thread takes from the queue.
 #[derive(Debug)]
 pub(super) enum Next {
-    Event(QueuedEvent),
+    /// An event, and the length of its text.
+    Event(QueuedEvent, usize),
     /// The events that follow go to other targets.
     Targets(Box<Targets>),
+}
+
+/// Items that the thread takes at once, at most [`MAX_TAKEN_BYTES`] and the rest of the last event. The texts
+/// of their events are one buffer, which the queue uses again: an event costs no allocation.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    items: Vec<Next>,
+    texts: Vec<u8>,
+    bytes: usize,
+    /// Items that do not wait for others: a call or a reload waits for them.
+    urgent: usize,
+}
+
+impl Batch {
+    /// Takes the items out, in their order, each with its text.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (Next, &[u8])> {
+        let mut texts = self.texts.as_slice();
+        self.items.drain(..).map(move |next| {
+            let length = if let Next::Event(_, length) = &next { *length } else { 0 };
+            let (text, rest) = texts.split_at_checked(length).unwrap_or_default();
+            texts = rest;
+            (next, text)
+        })
+    }
+
+    /// Returns the empty batch, with its memory unless a large event made that large.
+    fn emptied(mut self) -> Batch {
+        self.items.clear();
+        self.texts.clear();
+        self.texts.shrink_to(2 * MAX_TAKEN_BYTES);
+        Batch { items: self.items, texts: self.texts, bytes: 0, urgent: 0 }
+    }
+
+    /// Returns the bytes of each event, with its share.
+    fn shares(&self) -> impl Iterator<Item = (ShareKey, usize)> {
+        self.items.iter().filter_map(|next| match next {
+            Next::Event(event, length) => Some((event.share, length + OVERHEAD)),
+            Next::Targets(_) => None,
+        })
+    }
 }
 
 /// Items that were taken at once.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    pub(super) items: Vec<Next>,
+    pub(super) batch: Batch,
     /// True if the queue is closed, and empty now.
     pub(super) is_last: bool,
 }
@@ -60,11 +103,17 @@ pub(super) struct AuditQueue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    events: VecDeque<Next>,
+    /// Batches that take no further items, the oldest first.
+    full: VecDeque<Batch>,
+    /// The batch that takes the next item.
+    last: Batch,
+    /// An empty batch with the memory of a written batch.
+    spare: Batch,
     bytes: usize,
-    by_share: HashMap<ShareKey, usize>,
+    /// Bytes of each share. Counted once more than [`SHARED_BYTES`] wait, until that is half of it: below,
+    /// every share has room, and an event pays for no look-up.
+    by_share: Option<HashMap<ShareKey, usize>>,
     last_number: u64,
-    /// Items that do not wait for others: a call or a reload waits for them.
     urgent: usize,
     reader: Reader,
     closed: bool,
@@ -89,46 +138,81 @@ impl Waiting {
         wakes
     }
 
-    fn pop(&mut self) -> Option<Next> {
-        let next = self.events.pop_front()?;
-        let event = match &next {
-            Next::Event(event) => event,
-            Next::Targets(_) => {
-                self.urgent -= 1;
-                return Some(next);
-            }
-        };
-        let bytes = event.json.len() + OVERHEAD;
-        self.bytes -= bytes;
-        self.urgent -= usize::from(event.written.is_some());
-        if let Some(of_share) = self.by_share.get_mut(&event.share) {
-            *of_share -= bytes;
-            if *of_share == 0 {
-                self.by_share.remove(&event.share);
-            }
+    /// Returns false, and counts nothing, if `bytes` are beyond a share.
+    fn admit(&mut self, share: ShareKey, bytes: usize) -> bool {
+        if self.by_share.is_none() && self.bytes + bytes <= SHARED_BYTES {
+            return true;
         }
-        Some(next)
+        let by_share = self.by_share.get_or_insert_with(|| {
+            let mut counted = HashMap::new();
+            for (share, bytes) in self.full.iter().chain([&self.last]).flat_map(Batch::shares) {
+                *counted.entry(share).or_default() += bytes;
+            }
+            counted
+        });
+        let of_share = by_share.get(&share).copied().unwrap_or(0);
+        if share != ShareKey::Process && of_share + bytes > SHARED_BYTES {
+            return false;
+        }
+        by_share.insert(share, of_share + bytes);
+        true
+    }
+
+    fn is_empty(&self) -> bool {
+        self.full.is_empty() && self.last.items.is_empty()
+    }
+
+    /// Returns the batch for the next item.
+    fn last_batch(&mut self) -> &mut Batch {
+        if self.last.bytes >= MAX_TAKEN_BYTES {
+            let next = std::mem::take(&mut self.spare);
+            self.full.push_back(std::mem::replace(&mut self.last, next));
+        }
+        &mut self.last
+    }
+
+    /// Takes the oldest batch out.
+    fn pop(&mut self) -> Batch {
+        let batch = self.full.pop_front().unwrap_or_else(|| {
+            let next = std::mem::take(&mut self.spare);
+            std::mem::replace(&mut self.last, next)
+        });
+        self.bytes -= batch.bytes;
+        self.urgent -= batch.urgent;
+        if self.bytes <= SHARED_BYTES / 2 {
+            self.by_share = None;
+        }
+        if let Some(by_share) = &mut self.by_share {
+            for (share, bytes) in batch.shares() {
+                if let Some(of_share) = by_share.get_mut(&share) {
+                    *of_share -= bytes;
+                }
+            }
+            by_share.retain(|_, bytes| *bytes > 0);
+        }
+        batch
     }
 }
 
 impl AuditQueue {
-    /// Queues an event under the next number. Returns false if the queue is full: the written events then
-    /// lack the number.
-    pub(super) fn push(&self, mut event: QueuedEvent) -> bool {
-        let bytes = event.json.len() + OVERHEAD;
+    /// Queues an event and its text under the next number. Returns false if the queue is full: the written
+    /// events then lack the number.
+    pub(super) fn push(&self, mut event: QueuedEvent, json: &[u8]) -> bool {
+        let bytes = json.len() + OVERHEAD;
         let mut waiting = self.waiting.lock();
         waiting.last_number += 1;
         event.number = waiting.last_number;
-        let of_share = waiting.by_share.get(&event.share).copied().unwrap_or(0);
-        let is_over_share =
-            event.share != ShareKey::Process && of_share + bytes > MAX_WAITING_BYTES / SHARE_OF_QUEUE;
-        if waiting.closed || is_over_share || waiting.bytes + bytes > MAX_WAITING_BYTES {
+        if waiting.closed || waiting.bytes + bytes > MAX_WAITING_BYTES || !waiting.admit(event.share, bytes) {
             return false;
         }
+        let urgent = usize::from(event.written.is_some());
         waiting.bytes += bytes;
-        waiting.by_share.insert(event.share, of_share + bytes);
-        waiting.urgent += usize::from(event.written.is_some());
-        waiting.events.push_back(Next::Event(event));
+        waiting.urgent += urgent;
+        let batch = waiting.last_batch();
+        batch.bytes += bytes;
+        batch.urgent += urgent;
+        batch.texts.extend_from_slice(json);
+        batch.items.push(Next::Event(event, json.len()));
         let wakes = waiting.wakes();
         drop(waiting);
         if wakes {
@@ -137,37 +221,33 @@ impl AuditQueue {
         true
     }
 
-    /// Waits for events, at most for `timeout`, and takes the ones there. A wake-up and a write cost more
-    /// than an event: the first one waits [`COLLECTING`] for others.
-    pub(super) fn take(&self, timeout: Duration) -> Taken {
+    /// Waits for events, at most for `timeout`, and takes the ones there; `written` is the batch before. A
+    /// wake-up and a write cost more than an event: the first one waits [`COLLECTING`] for others.
+    pub(super) fn take(&self, written: Batch, timeout: Duration) -> Taken {
+        let spare = written.emptied();
         let mut waiting = self.waiting.lock();
-        if waiting.events.is_empty() && !waiting.closed {
+        waiting.spare = spare;
+        if waiting.is_empty() && !waiting.closed {
             waiting.reader = Reader::Waits;
             self.changed.wait_for(&mut waiting, timeout);
         }
-        if !waiting.events.is_empty() && !waiting.is_due() {
+        if !waiting.is_empty() && !waiting.is_due() {
             waiting.reader = Reader::Collects;
             self.changed.wait_for(&mut waiting, COLLECTING);
         }
         waiting.reader = Reader::Busy;
-        let kept = waiting.bytes.saturating_sub(MAX_TAKEN_BYTES);
-        let mut taken = Taken::default();
-        while let Some(next) = waiting.pop() {
-            taken.items.push(next);
-            if kept > 0 && waiting.bytes <= kept {
-                break;
-            }
-        }
-        taken.is_last = waiting.closed && waiting.events.is_empty();
-        taken
+        let batch = waiting.pop();
+        Taken { batch, is_last: waiting.closed && waiting.is_empty() }
     }
 
     /// Takes events again, for these targets.
     pub(super) fn open(&self, targets: Targets) {
         let mut waiting = self.waiting.lock();
         waiting.closed = false;
-        waiting.events.push_back(Next::Targets(Box::new(targets)));
         waiting.urgent += 1;
+        let batch = waiting.last_batch();
+        batch.urgent += 1;
+        batch.items.push(Next::Targets(Box::new(targets)));
         drop(waiting);
         self.changed.notify_one();
     }
@@ -194,40 +274,55 @@ mod tests {
     use super::*;
     use crate::access::identity::Principal;
 
-    fn event(json: String, share: ShareKey) -> QueuedEvent {
+    fn event(share: ShareKey) -> QueuedEvent {
         let (kind, trace) = ("mcp_request", EventTrace::default());
-        QueuedEvent { json, kind, number: 0, trace, share, is_denial: false, written: None }
+        QueuedEvent { kind, number: 0, trace, share, is_denial: false, written: None }
+    }
+
+    fn take(queue: &AuditQueue) -> Taken {
+        queue.take(Batch::default(), Duration::ZERO)
     }
 
     #[test]
     fn one_principal_fills_its_share_of_the_queue_and_others_still_get_in() {
         let queue = AuditQueue::default();
         let share = |address: &str| ShareKey::Principal(Principal::at(address).key());
-        let large = || "x".repeat(100_000);
-        let taken = (0..1000).filter(|_| queue.push(event(large(), share("10.0.0.1")))).count();
+        let large = "x".repeat(100_000);
+        let taken = (0..1000).filter(|_| queue.push(event(share("10.0.0.1")), large.as_bytes())).count();
         assert_eq!(taken, MAX_WAITING_BYTES / SHARE_OF_QUEUE / (100_000 + OVERHEAD));
-        assert!(queue.push(event("{}".into(), share("10.0.0.2"))));
+        assert!(queue.push(event(share("10.0.0.2")), b"{}"));
         for last in 3..200_u8 {
             let other = share(&format!("10.0.0.{last}"));
-            while queue.push(event(large(), other)) {}
+            while queue.push(event(other), large.as_bytes()) {}
         }
-        let taken = || Some(queue.take(Duration::ZERO).items).filter(|items| !items.is_empty());
-        let length = |next: Next| if let Next::Event(event) = next { event.json.len() } else { 0 };
-        let held: usize = std::iter::from_fn(taken).flatten().map(length).sum();
-        assert!(held <= MAX_WAITING_BYTES, "bytes bound the queue: {held}");
-        assert!(queue.waiting.lock().by_share.is_empty());
+        let mut held = 0;
+        loop {
+            let mut taken = take(&queue).batch;
+            let texts: Vec<usize> = taken.drain().map(|(_, text)| text.len()).collect();
+            if texts.is_empty() {
+                break;
+            }
+            held += texts.into_iter().sum::<usize>();
+        }
+        assert!(
+            held > MAX_WAITING_BYTES * 9 / 10 && held <= MAX_WAITING_BYTES,
+            "bytes bound the queue: {held}"
+        );
+        let waiting = queue.waiting.lock();
+        assert_eq!((waiting.bytes, waiting.by_share.is_none()), (0, true));
     }
 
     #[test]
     fn an_event_that_is_dropped_leaves_a_gap_in_the_numbers() {
         let queue = AuditQueue::default();
-        assert!(!queue.push(event("x".repeat(MAX_WAITING_BYTES), ShareKey::Strangers)));
-        assert!(queue.push(event("{}".into(), ShareKey::Strangers)));
-        let taken = queue.take(Duration::ZERO);
-        let [Next::Event(event)] = taken.items.as_slice() else { panic!("an event waits") };
+        assert!(!queue.push(event(ShareKey::Strangers), "x".repeat(MAX_WAITING_BYTES).as_bytes()));
+        assert!(queue.push(event(ShareKey::Strangers), b"{}"));
+        let mut taken = take(&queue);
+        let events: Vec<_> = taken.batch.drain().collect();
+        let [(Next::Event(event, _), b"{}")] = events.as_slice() else { panic!("an event waits") };
         assert_eq!((event.number, taken.is_last), (2, false));
         queue.close();
-        assert!(queue.take(Duration::ZERO).is_last);
+        assert!(take(&queue).is_last);
     }
 
     #[test]
@@ -236,19 +331,21 @@ mod tests {
         let writer = std::sync::Arc::clone(&queue);
         let (sizes, taken) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
+            let mut batch = Batch::default();
             loop {
-                let taken = writer.take(Duration::from_mins(1));
-                let _ = sizes.send(taken.items.len());
+                let taken = writer.take(batch, Duration::from_mins(1));
+                batch = taken.batch;
+                let _ = sizes.send(batch.drain().count());
                 if taken.is_last {
                     break;
                 }
             }
         });
         for _ in 0..1000 {
-            assert!(queue.push(event("{}".into(), ShareKey::Process)));
+            assert!(queue.push(event(ShareKey::Process), b"{}"));
         }
         let (written, _told) = oneshot::channel();
-        queue.push(QueuedEvent { written: Some(written), ..event("{}".into(), ShareKey::Process) });
+        queue.push(QueuedEvent { written: Some(written), ..event(ShareKey::Process) }, b"{}");
         let (mut events, mut turns) = (0, 0);
         while events < 1001 {
             events += taken.recv().unwrap();
@@ -259,5 +356,29 @@ mod tests {
         queue.close();
         thread.join().unwrap();
         assert_eq!(events, 1001);
+    }
+
+    #[test]
+    fn batches_keep_the_order_and_the_texts_of_their_events() {
+        let queue = AuditQueue::default();
+        let text = |number: usize| format!("{number}{}", "x".repeat(number % 997));
+        for number in 0..3000 {
+            let share = if number % 2 == 0 { ShareKey::Process } else { ShareKey::Strangers };
+            assert!(queue.push(event(share), text(number).as_bytes()));
+        }
+        let (mut batch, mut seen) = (Batch::default(), 0);
+        loop {
+            batch = queue.take(batch, Duration::ZERO).batch;
+            let before = seen;
+            for (next, of_event) in batch.drain() {
+                let Next::Event(event, _) = next else { panic!("events only") };
+                assert_eq!((event.number, of_event), (seen as u64 + 1, text(seen).as_bytes()));
+                seen += 1;
+            }
+            if seen == before {
+                break;
+            }
+        }
+        assert_eq!(seen, 3000);
     }
 }

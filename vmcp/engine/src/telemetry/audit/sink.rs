@@ -19,7 +19,7 @@ use super::chain::{HashChain, STREAM};
 use super::event::queued_event::QueuedEvent;
 use super::file_series::{FileSeries, Place};
 use super::otlp_logs::OtlpLogs;
-use super::queue::{AuditQueue, Next};
+use super::queue::{AuditQueue, Batch, Next};
 use super::syslog::SyslogSender;
 use crate::metrics::Metrics;
 
@@ -39,8 +39,9 @@ pub enum ConsoleStream {
     Stderr,
 }
 
-/// Returns the events about refusals that left none; `true`: also those whose flood still goes on.
-pub(super) type LeftOut = Box<dyn Fn(bool) -> Vec<QueuedEvent> + Send>;
+/// Returns the events about refusals that left none, each with its text; `true`: also those whose flood still
+/// goes on.
+pub(super) type LeftOut = Box<dyn Fn(bool) -> Vec<(QueuedEvent, Vec<u8>)> + Send>;
 
 /// Targets of lines.
 #[derive(Default)]
@@ -143,9 +144,9 @@ impl AuditSinks {
         AuditSinks { queue, ended: Mutex::new(ended), metrics: Arc::clone(metrics) }
     }
 
-    /// Queues an event; a full queue drops it, counted.
-    pub(super) fn write(&self, event: QueuedEvent) {
-        if !self.queue.push(event) {
+    /// Queues an event and its text; a full queue drops it, counted.
+    pub(super) fn write(&self, event: QueuedEvent, json: &[u8]) {
+        if !self.queue.push(event, json) {
             self.metrics.audit_events_dropped.inc();
         }
     }
@@ -174,7 +175,6 @@ struct AuditWriter {
 
 /// An event that has its line.
 struct Added {
-    /// The event, without its text.
     event: QueuedEvent,
     /// Its line, if another target than the file gets it.
     line: Vec<u8>,
@@ -187,11 +187,13 @@ struct Added {
 impl AuditWriter {
     fn run(mut self, queue: &AuditQueue, left_out: &LeftOut) {
         let mut ticked = Instant::now();
+        let mut batch = Batch::default();
         loop {
-            let taken = queue.take(TICK);
-            for next in taken.items {
+            let taken = queue.take(batch, TICK);
+            batch = taken.batch;
+            for (next, json) in batch.drain() {
                 match next {
-                    Next::Event(event) => self.add(event),
+                    Next::Event(event, _) => self.add(event, json),
                     // The file before is closed first: it may be the same one.
                     Next::Targets(targets) => {
                         self.flush();
@@ -206,31 +208,29 @@ impl AuditWriter {
             }
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
-                for event in left_out(false) {
-                    queue.push(event);
+                for (event, json) in left_out(false) {
+                    queue.push(event, &json);
                 }
             }
         }
-        for event in left_out(true) {
-            self.add(QueuedEvent { number: queue.take_number(), ..event });
+        for (event, json) in left_out(true) {
+            self.add(QueuedEvent { number: queue.take_number(), ..event }, &json);
         }
         self.flush();
     }
 
     /// Adds an event to the file, and keeps its line for the other targets, which get it by [`Self::flush`].
-    fn add(&mut self, mut event: QueuedEvent) {
+    fn add(&mut self, event: QueuedEvent, json: &[u8]) {
         let Targets { file, console, syslog, logs, .. } = &mut self.targets;
         let has_others = console.is_some() || syslog.is_some() || logs.is_some();
         let mut alone = Vec::new();
         let (line, place) = if let Some(file) = file {
-            let (line, place) = file.add(&event, self.process);
+            let (line, place) = file.add(&event, json, self.process);
             (line, Some(place))
         } else {
-            (self.stream.add(&event.json, self.process, event.number, &mut alone), None)
+            (self.stream.add(json, self.process, event.number, &mut alone), None)
         };
         let line = if has_others { line.to_vec() } else { Vec::new() };
-        // The line has it.
-        event.json = String::new();
         self.added.push(Added { event, line, place, in_file: Ok(()) });
         if self.targets.file.as_ref().is_some_and(FileSeries::is_full) {
             self.flush_file();
@@ -255,7 +255,8 @@ impl AuditWriter {
     /// that tells took it; a collector does not tell.
     fn flush(&mut self) {
         self.flush_file();
-        for Added { event, line, in_file, .. } in std::mem::take(&mut self.added) {
+        let mut flushed = std::mem::take(&mut self.added);
+        for Added { event, line, in_file, .. } in flushed.drain(..) {
             let written = in_file.and(self.targets.send_elsewhere(&event, &line));
             if let Err(error) = &written {
                 self.metrics.audit_events_dropped.inc();
@@ -266,6 +267,8 @@ impl AuditWriter {
                 let _ = waiting.send(written.is_ok());
             }
         }
+        // Empty, with its memory.
+        self.added = flushed;
     }
 
     fn report(&mut self, error: &io::Error) {
@@ -326,10 +329,11 @@ mod tests {
         }
     }
 
+    const JSON: &[u8] = br#"{"a":1}"#;
+
     fn event() -> QueuedEvent {
-        let (kind, trace) = ("mcp_request", EventTrace::default());
-        let (json, share) = ("{\"a\":1}".to_owned(), ShareKey::Process);
-        QueuedEvent { json, kind, number: 0, trace, share, is_denial: false, written: None }
+        let (kind, trace, share) = ("mcp_request", EventTrace::default(), ShareKey::Process);
+        QueuedEvent { kind, number: 0, trace, share, is_denial: false, written: None }
     }
 
     fn writing_to(target: Box<dyn Write + Send>, metrics: &Arc<Metrics>) -> AuditSinks {
@@ -346,7 +350,7 @@ mod tests {
         let started = Instant::now();
         let many = MAX_WAITING_BYTES / 100;
         for _ in 0..many {
-            sinks.write(event());
+            sinks.write(event(), JSON);
         }
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
         let dropped = metrics.audit_events_dropped.get() as usize;
@@ -364,7 +368,7 @@ mod tests {
         let queue = Arc::<AuditQueue>::default();
         queue.open(Targets { file_settings, console: Some(console), ..Targets::default() });
         for _ in 0..3 {
-            assert!(queue.push(event()));
+            assert!(queue.push(event(), JSON));
         }
         let metrics = Arc::<Metrics>::default();
         drop(AuditSinks::start(queue, Uuid::nil(), Box::new(|_| Vec::new()), &metrics));
@@ -376,8 +380,8 @@ mod tests {
         let metrics = Arc::<Metrics>::default();
         let sinks = writing_to(Box::new(Full), &metrics);
         let (written, told) = oneshot::channel();
-        sinks.write(QueuedEvent { written: Some(written), ..event() });
-        sinks.write(event());
+        sinks.write(QueuedEvent { written: Some(written), ..event() }, JSON);
+        sinks.write(event(), JSON);
         drop(sinks);
         assert_eq!(metrics.audit_events_dropped.get(), 2);
         assert_eq!(told.blocking_recv(), Ok(false));

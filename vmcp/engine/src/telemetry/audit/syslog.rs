@@ -143,9 +143,8 @@ mod tests {
     use super::*;
 
     fn event(is_denial: bool) -> QueuedEvent {
-        let (json, kind) = ("{}".to_owned(), "mcp_tool_call");
         let (share, trace) = (ShareKey::Strangers, EventTrace::default());
-        QueuedEvent { json, kind, number: 1, trace, share, is_denial, written: None }
+        QueuedEvent { kind: "mcp_tool_call", number: 1, trace, share, is_denial, written: None }
     }
 
     #[test]

@@ -16,11 +16,9 @@ pub(in crate::telemetry::audit) enum ShareKey {
     Principal(PrincipalKey),
 }
 
-/// An event that is to be written.
+/// An event that is to be written; its text, one JSON object, travels beside it.
 #[derive(Debug)]
 pub(in crate::telemetry::audit) struct QueuedEvent {
-    /// The event: one JSON object.
-    pub(in crate::telemetry::audit) json: String,
     /// Type of the event.
     pub(in crate::telemetry::audit) kind: &'static str,
     /// Position among the events of this process, from 1; an event that is dropped leaves a gap.
