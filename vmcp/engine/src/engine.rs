@@ -112,7 +112,8 @@ impl Engine {
             Storage::Dir(dir) => (Some(dir.clone()), Some(dir)),
             Storage::Configured => (Some(folders::storage_dir(&config)), Some(folders::state_dir(&config))),
         };
-        let store = shared::open(cache.filter(|_| is_on).as_deref())?;
+        // Opened beside the state: each takes a millisecond.
+        let opening = tokio::task::spawn_blocking(move || shared::open(cache.filter(|_| is_on).as_deref()));
         let dir = configured.clone().filter(|_| is_on);
         let results = Arc::new(KeptResults::open(dir.as_deref()));
         let drift = Arc::new(DriftGuard::open(dir.as_deref(), configured)?);
@@ -133,6 +134,8 @@ impl Engine {
             Arc::clone(&drift),
             Arc::clone(&withdrawn),
         );
+        // The task fails only when the runtime is going down.
+        let store = opening.await.unwrap_or_else(|_| shared::open(None))?;
         let shared = Arc::new(Shared::from(SharedParts {
             snapshot,
             store,
