@@ -248,6 +248,7 @@ mod tests {
         entries.recv().unwrap();
         queue.waiting.fetch_sub(1, Ordering::Relaxed);
         assert!(queue.push(flush()));
+        queue.waiting.store(0, Ordering::Relaxed);
         drop(entries);
         assert!(!queue.push(flush()), "the writer has ended");
     }
