@@ -205,7 +205,9 @@ impl CedarPolicy {
             version: authz.version.as_str().into(),
             number: POLICIES.fetch_add(1, Ordering::Relaxed),
             authorizer: Authorizer::new(),
-            subjects: Mutex::new(LruCache::new(NonZeroUsize::new(MAX_SUBJECTS).unwrap_or(NonZeroUsize::MIN))),
+            subjects: Mutex::new(LruCache::sparse(
+                NonZeroUsize::new(MAX_SUBJECTS).unwrap_or(NonZeroUsize::MIN),
+            )),
         })
     }
 

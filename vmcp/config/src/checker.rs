@@ -1,4 +1,4 @@
-//! Check of the document against the generated JSON schema, which yields plain JSON that fits the raw types.
+//! Check of the document against the JSON schema, which yields plain JSON that fits the raw types.
 //! References are replaced; unknown keys, wrong types and numbers out of range are reported and left out, so
 //! that validation can go on and find the rest.
 
@@ -12,11 +12,10 @@ use crate::document::{Content, Node};
 use crate::problems::nearest;
 use crate::problems::{self, Report};
 use crate::references::{self, ReferenceSources};
+use crate::writing::checked_schema::definition;
 
 /// Walks a document along the schema.
 pub(crate) struct Checker<'a> {
-    /// The whole schema, in which `$ref` is looked up.
-    pub root: &'a Value,
     /// Text of the document.
     pub text: &'a str,
     pub sources: ReferenceSources<'a>,
@@ -81,7 +80,7 @@ impl<'a> Checker<'a> {
     /// Returns the value at `path` as far as it is right; `None` if nothing of it is.
     pub(crate) fn check(&mut self, node: Node, schema: &'a Value, path: &str) -> Option<Value> {
         self.report.lines.entry(path.to_owned()).or_insert(node.line);
-        let schema = resolve(self.root, schema);
+        let schema = resolve(schema);
         if is_free(schema) {
             return self.free(node, path);
         }
@@ -91,11 +90,11 @@ impl<'a> Checker<'a> {
         let written = node.written(self.text);
         match node.content {
             Content::Null => self.wrong_type(schema, path, "nothing"),
-            Content::Map(entries) => match accepting(self.root, schema, SchemaType::Map) {
+            Content::Map(entries) => match accepting(schema, SchemaType::Map) {
                 Some(schema) => Some(Value::Object(self.check_map(entries, schema, path))),
                 None => self.wrong_type(schema, path, "a map"),
             },
-            Content::List(items) => match accepting(self.root, schema, SchemaType::List) {
+            Content::List(items) => match accepting(schema, SchemaType::List) {
                 Some(schema) => Some(Value::Array(self.check_list(items, schema, path))),
                 None => self.wrong_type(schema, path, "a list"),
             },
@@ -143,7 +142,7 @@ impl<'a> Checker<'a> {
     fn check_list(&mut self, items: Vec<Node>, schema: &'a Value, path: &str) -> Vec<Value> {
         let schema = schema.get("items").unwrap_or(&Value::Null);
         // Items are maps without a key that the schema requires, or strings.
-        let empty = match accepting(self.root, resolve(self.root, schema), SchemaType::Map) {
+        let empty = match accepting(resolve(schema), SchemaType::Map) {
             Some(_) => Value::Object(Map::new()),
             None => Value::String(String::new()),
         };
@@ -246,7 +245,7 @@ impl<'a> Checker<'a> {
         schema: &'a Value,
         path: &str,
     ) -> Option<Value> {
-        if accepting(self.root, schema, SchemaType::Text).is_some() {
+        if accepting(schema, SchemaType::Text).is_some() {
             return Some(text.into());
         }
         // A value from the environment is always text: the schema decides if it is read as a number or a
@@ -270,7 +269,7 @@ impl<'a> Checker<'a> {
             }
             _ => &[SchemaType::Number],
         };
-        if !types.iter().any(|schema_type| accepting(self.root, schema, *schema_type).is_some()) {
+        if !types.iter().any(|schema_type| accepting(schema, *schema_type).is_some()) {
             let what = if value.is_boolean() { "" } else { "the number " };
             return self.wrong_type(schema, path, &format!("{what}`{value}`"));
         }
@@ -326,7 +325,7 @@ impl<'a> Checker<'a> {
     fn wrong_type(&mut self, schema: &Value, path: &str, found: &str) -> Option<Value> {
         let types: Vec<SchemaType> = SchemaType::ALL
             .into_iter()
-            .filter(|schema_type| accepting(self.root, schema, *schema_type).is_some())
+            .filter(|schema_type| accepting(schema, *schema_type).is_some())
             .collect();
         let expected = types.iter().map(|schema_type| schema_type.words()).collect::<Vec<_>>().join(" or ");
         let remedy = types.first().map_or("remove it", |schema_type| schema_type.remedy());
@@ -376,13 +375,13 @@ fn is_plain_word(value: &Value, path: &str) -> bool {
 }
 
 /// Follows `$ref`, which always points into `$defs`; a schema without one is returned unchanged.
-pub(crate) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+fn resolve(schema: &Value) -> &Value {
     let reference = schema.get("$ref").and_then(Value::as_str);
-    reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?)).unwrap_or(schema)
+    reference.and_then(|reference| definition(reference.strip_prefix("#/$defs/")?)).unwrap_or(schema)
 }
 
 /// Returns the schema, or the alternative of its `anyOf`, that takes values of this type.
-fn accepting<'a>(root: &'a Value, schema: &'a Value, schema_type: SchemaType) -> Option<&'a Value> {
+fn accepting(schema: &Value, schema_type: SchemaType) -> Option<&Value> {
     let takes = |each: &Value| each.as_str() == Some(schema_type.schema_name());
     let takes_it = match schema.get("type") {
         Some(Value::Array(types)) => types.iter().any(takes),
@@ -392,7 +391,7 @@ fn accepting<'a>(root: &'a Value, schema: &'a Value, schema_type: SchemaType) ->
         return Some(schema);
     }
     let alternatives = schema.get("anyOf").and_then(Value::as_array)?;
-    alternatives.iter().find_map(|each| accepting(root, resolve(root, each), schema_type))
+    alternatives.iter().find_map(|each| accepting(resolve(each), schema_type))
 }
 
 /// Returns the words that an enumeration allows, or `None` if the schema is none.

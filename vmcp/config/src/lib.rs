@@ -108,6 +108,7 @@ pub use self::values::headers::{Headers, is_reserved_header, is_token_char};
 pub use self::values::redaction::{is_secret_setting, without_secrets};
 pub use self::values::secret::{MASK, Secret};
 pub use self::writing::backend_entry::BackendEntry;
+pub use self::writing::checked_schema::checked_schema;
 pub use self::writing::edit;
 pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};
@@ -233,10 +234,10 @@ fn read(
 ) -> Option<(RawConfig, WrittenSettings)> {
     let mut document = document::parse(text, report)?;
     document::translate_legacy_keys(&mut document);
-    let root = writing::schema::shared();
+    let root = writing::checked_schema::root();
     let mut value = match document.content {
         document::Content::Null => serde_json::Value::Object(serde_json::Map::new()),
-        _ => Checker { root, text, sources, report }.check(document, root, "")?,
+        _ => Checker { text, sources, report }.check(document, root, "")?,
     };
     let written = WrittenSettings::of_file(&value);
     otel_variables::fill(&mut value, sources.settings, report);

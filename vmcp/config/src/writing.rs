@@ -2,6 +2,7 @@
 //! file's own text.
 
 pub(crate) mod backend_entry;
+pub(crate) mod checked_schema;
 pub mod edit;
 pub(crate) mod schema;
 pub(crate) mod schema_table;

@@ -21,6 +21,7 @@ fn assert_committed(file: &str, generated: &str) {
 fn the_committed_schema_is_the_one_of_the_code() {
     let generated = serde_json::to_string_pretty(&vmcp_config::json_schema()).unwrap() + "\n";
     assert_committed("docs/reference/vmcp.schema.json", &generated);
+    assert_committed("vmcp/config/src/writing/checked_schema.txt", &vmcp_config::checked_schema());
 }
 
 #[test]

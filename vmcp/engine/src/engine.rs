@@ -71,6 +71,9 @@ use tool_drift::DriftGuard;
 /// Interval at which [`Engine::settled`] polls.
 const SETTLED_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Time after the start at which old sessions of agents are forgotten.
+const FORGET_DELAY: Duration = Duration::from_secs(5);
+
 /// Handle to the running system behind the edge. Cheap to clone; everything stops when the last handle is
 /// dropped.
 #[derive(Clone)]
@@ -109,7 +112,8 @@ impl Engine {
             Storage::Dir(dir) => (Some(dir.clone()), Some(dir)),
             Storage::Configured => (Some(folders::storage_dir(&config)), Some(folders::state_dir(&config))),
         };
-        let store = shared::open(cache.filter(|_| is_on).as_deref())?;
+        // Opened beside the state: each takes a millisecond.
+        let opening = tokio::task::spawn_blocking(move || shared::open(cache.filter(|_| is_on).as_deref()));
         let dir = configured.clone().filter(|_| is_on);
         let results = Arc::new(KeptResults::open(dir.as_deref()));
         let drift = Arc::new(DriftGuard::open(dir.as_deref(), configured)?);
@@ -131,6 +135,8 @@ impl Engine {
             Arc::clone(&drift),
             Arc::clone(&withdrawn),
         );
+        // The task fails only when the runtime is going down.
+        let store = opening.await.unwrap_or_else(|_| shared::open(None))?;
         let shared = Arc::new(Shared::from(SharedParts {
             snapshot,
             store,
@@ -185,7 +191,13 @@ impl Engine {
         tokio::spawn(handle::ask_replicas(engine.clone(), stop));
         if let Some(dir) = dir {
             let settings = engine.snapshot().config.optimizer.session_hooks.clone();
-            tokio::task::spawn_blocking(move || agent_sessions::forget_old(&dir, &settings));
+            tokio::spawn(async move {
+                // A start has more urgent work than to open the database once more.
+                tokio::time::sleep(FORGET_DELAY).await;
+                // The task fails only when the runtime is going down.
+                let forgetting = move || agent_sessions::forget_old(&dir, &settings);
+                let _ = tokio::task::spawn_blocking(forgetting).await;
+            });
         }
         Ok(engine)
     }

@@ -45,7 +45,7 @@ impl Runs {
             dir: dir.map(Path::to_owned),
             process: random(),
             store: Mutex::default(),
-            used: Mutex::new(LruCache::new(MAX_ANSWERS)),
+            used: Mutex::new(LruCache::sparse(MAX_ANSWERS)),
             book: RunBook::default(),
         }
     }

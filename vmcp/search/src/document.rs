@@ -8,7 +8,7 @@ use crate::text::first_sentence;
 pub const TEXT_VERSION: u32 = 1;
 
 /// One tool as the index reads it. The caller sanitizes the texts and bounds their length.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Document {
     /// The backend's name.
     pub server: String,

@@ -3,7 +3,8 @@
 mod rerank;
 
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use crate::bm25f::Bm25f;
 use crate::document::Document;
@@ -38,19 +39,36 @@ pub use rerank::rerank;
 pub struct Index {
     keywords: Arc<Bm25f>,
     vectors: Arc<Vectors>,
+    /// Hash of the documents.
+    documents: u64,
 }
+
+/// Keys of the hash: of this process, so that no backend can choose documents of the same hash.
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Index {
     /// Indexes the documents' text. A document's position is its number, and breaks ties.
     pub fn new(documents: &[Document]) -> Index {
-        Index { keywords: Arc::new(Bm25f::new(documents)), vectors: Arc::default() }
+        let (keywords, vectors) = (Arc::new(Bm25f::new(documents)), Arc::default());
+        Index { keywords, vectors, documents: HASHER.hash_one(documents) }
+    }
+
+    /// Returns an index of these documents, with no vectors. It shares the text arm of this one if the
+    /// documents are the same: a reload, or a listing as before, then costs their hash alone.
+    #[must_use]
+    pub fn renewed(&self, documents: &[Document]) -> Index {
+        if documents.len() == self.len() && HASHER.hash_one(documents) == self.documents {
+            return self.with_vectors(Vectors::default());
+        }
+        Index::new(documents)
     }
 
     /// Returns an index of the same text with these vectors, row by document number. The text arm is shared,
     /// not copied.
     #[must_use]
     pub fn with_vectors(&self, vectors: Vectors) -> Index {
-        Index { keywords: Arc::clone(&self.keywords), vectors: Arc::new(vectors) }
+        let (keywords, documents) = (Arc::clone(&self.keywords), self.documents);
+        Index { keywords, vectors: Arc::new(vectors), documents }
     }
 
     /// Number of documents.
@@ -285,4 +303,26 @@ fn penalty(query: &Query<'_>, documents: &[usize], position: usize) -> (Option<R
     let reliability = at.and_then(|at| known.get(at)).map(|(_, reliability)| *reliability);
     let penalty = |known: Reliability| known.penalty(query.reliability_weight, documents.len());
     (reliability, reliability.map_or(0.0, penalty))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_documents_share_the_text_arm() {
+        let tool = |name: &str| Document { name: name.into(), ..Document::default() };
+        let vectors = Vectors::from_rows(1, [Some(vec![1.0]), None]);
+        let index = Index::new(&[tool("read"), tool("write")]).with_vectors(vectors);
+        let same = index.renewed(&[tool("read"), tool("write")]);
+        assert!(Arc::ptr_eq(&same.keywords, &index.keywords));
+        assert_eq!(same.vectors().count(), 0);
+        for documents in
+            [vec![tool("read")], vec![tool("write"), tool("read")], vec![tool("read"), tool("writes")]]
+        {
+            let other = index.renewed(&documents);
+            assert!(!Arc::ptr_eq(&other.keywords, &index.keywords));
+            assert_eq!(other.len(), documents.len());
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Opens the database file: permissions, settings, a check for damage, and the replacement of a file that
 //! cannot be used.
 
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -97,17 +97,21 @@ fn of_migration(error: StoreError) -> OpenFailure {
 
 /// Opens one file, checks it for damage and brings its tables up to date.
 fn open_checked(path: &Path, layout: &Layout) -> Result<Connection, OpenFailure> {
-    // Created before SQLite opens it: SQLite gives its companion files the mode of the database.
-    create_private_file(path).map_err(|reason| {
+    let unwritable = |reason| {
         let dir = path.parent().unwrap_or(path).to_owned();
         OpenFailure::Failed(StoreError::Unwritable { dir, reason })
-    })?;
+    };
+    let is_empty = create_private_database(path).map_err(unwritable)?;
     let mut connection = Connection::open(path)?;
+    // SQLite opens a file that it may not write for reading.
+    if connection.is_readonly("main")? {
+        return Err(unwritable(io::ErrorKind::PermissionDenied.into()));
+    }
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    // If a power cut takes the tables of a new file, the next start makes them again. A start must not wait
+    // for the ten syncs of their creation, which take up to 10 ms each.
+    connection.pragma_update(None, "synchronous", if is_empty { "off" } else { "normal" })?;
     connection.pragma_update(None, "journal_mode", "wal")?;
-    // A power cut may lose the last transactions but not the file: right for a cache and for counts, and much
-    // cheaper.
-    connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "temp_store", "memory")?;
     // A damaged page is found now, while the file can still be replaced, and not in the middle of a request.
     let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
@@ -120,6 +124,9 @@ fn open_checked(path: &Path, layout: &Layout) -> Result<Connection, OpenFailure>
     if let Err(error) = layout.check(&connection) {
         return Err(OpenFailure::Unusable(error.to_string()));
     }
+    // A power cut may lose the last transactions but not the file: right for a cache and for counts, and much
+    // cheaper.
+    connection.pragma_update(None, "synchronous", "normal")?;
     Ok(connection)
 }
 
@@ -166,28 +173,56 @@ fn create_private_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-/// Opens or creates a file with mode 0600, and takes read access from others if it has it. The target of a
-/// symbolic link keeps its mode: it may be anything.
+/// Creates the file of a database, if it is missing, before SQLite opens it: SQLite gives its companion files
+/// the mode of the database. Returns true for a file without content.
+///
+/// An existing file is never opened here. POSIX locks belong to the process and the file: to close any
+/// descriptor of the file would drop the locks of all its connections. Another process would then take itself
+/// for the last user and delete the write-ahead log.
+fn create_private_database(path: &Path) -> io::Result<bool> {
+    // A link to a missing file counts as missing.
+    if !path.try_exists()? {
+        create_private_file(path)?;
+        return Ok(true);
+    }
+    restrict_mode(path)?;
+    Ok(fs::metadata(path)?.len() == 0)
+}
+
+/// Opens or creates a file with mode 0600.
 fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path)?;
-    #[cfg(unix)]
-    if !path.is_symlink()
-        && std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o077 != 0
-    {
-        file.set_permissions(<Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o600))?;
-    }
+    restrict_mode(path)?;
     Ok(file)
+}
+
+/// Takes access from others if they have it. The target of a symbolic link keeps its mode: it may be
+/// anything.
+#[cfg(unix)]
+fn restrict_mode(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let metadata = fs::symlink_metadata(path)?;
+    if !metadata.is_symlink() && metadata.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
+/// Does nothing where files have no mode.
+#[cfg(not(unix))]
+fn restrict_mode(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FILE_NAME;
-    use crate::schema::CACHE;
+    use crate::schema::{CACHE, STATE};
+    use crate::{FILE_NAME, STATE_FILE_NAME};
 
     #[test]
     fn a_lock_that_is_held_ends_the_wait() {
@@ -211,6 +246,65 @@ mod tests {
         assert!(with_suffix(&path, UNUSABLE_SUFFIX).is_file());
     }
 
+    /// Returns true if this process holds a POSIX lock on the file.
+    #[cfg(target_os = "linux")]
+    fn is_locked_by_this_process(path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let (process, inode) =
+            (std::process::id().to_string(), format!(":{}", path.metadata().unwrap().ino()));
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        // `1: POSIX  ADVISORY  READ 4711 fe:00:1234 1073741826 1073742335`
+        locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|fields| {
+            fields.get(4) == Some(&process.as_str())
+                && fields.get(5).is_some_and(|file| file.ends_with(&inode))
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_second_connection_keeps_the_locks_of_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(STATE_FILE_NAME);
+        let first = open(dir.path(), &STATE).unwrap();
+        assert!(is_locked_by_this_process(&path));
+        let second = open(dir.path(), &STATE).unwrap();
+        assert!(is_locked_by_this_process(&path));
+        drop((first, second));
+        assert!(!is_locked_by_this_process(&path));
+    }
+
+    #[test]
+    fn a_file_of_this_version_is_opened_and_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = with_suffix(&dir.path().join(STATE_FILE_NAME), "-wal");
+        let created = open(dir.path(), &STATE).unwrap();
+        assert_ne!(log.metadata().unwrap().len(), 0);
+        drop(created);
+        let _opened = open(dir.path(), &STATE).unwrap();
+        assert_eq!(log.metadata().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_new_file_is_synced_as_an_existing_one_from_then_on() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in ["new", "existing"] {
+            let connection = open(dir.path(), &STATE).unwrap();
+            let level: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+            assert_eq!(level, 1, "normal");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_a_missing_file_gets_a_private_one() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        symlink(&target, dir.path().join(FILE_NAME)).unwrap();
+        open(dir.path(), &CACHE).unwrap();
+        assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
     #[cfg(unix)]
     #[test]
     fn the_target_of_a_link_keeps_its_mode() {
@@ -218,7 +312,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("target");
         fs::write(&target, "").unwrap();
-        fs::set_permissions(&target, Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o644)).unwrap();
         symlink(&target, dir.path().join(FILE_NAME)).unwrap();
         open(dir.path(), &CACHE).unwrap();
         assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o644);

@@ -329,12 +329,16 @@ pub(crate) const STATE: Layout = Layout {
 
 impl Layout {
     /// Brings the tables up to date in one transaction. Returns false and changes nothing if the file is of a
-    /// newer version.
+    /// newer version. A file of this version is only read: the first write after a clean end makes a new
+    /// write-ahead log and syncs it, which a start need not wait for.
     pub(crate) fn migrate(&self, connection: &mut Connection) -> Result<bool, StoreError> {
         rusqlite::vtab::array::load_module(connection)?;
+        if steps_done(connection)? == Some(self.migrations.len()) {
+            return Ok(true);
+        }
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        let steps = usize::try_from(version).ok().and_then(|version| self.migrations.get(version..));
+        // Read again: another process may have been faster.
+        let steps = steps_done(&transaction)?.and_then(|done| self.migrations.get(done..));
         let Some(steps) = steps else { return Ok(false) };
         for step in steps {
             transaction.execute_batch(step)?;
@@ -351,4 +355,10 @@ impl Layout {
         }
         Ok(())
     }
+}
+
+/// Returns the number of migrations that a file has behind it; `None` for a number of another program.
+fn steps_done(connection: &Connection) -> rusqlite::Result<Option<usize>> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(usize::try_from(version).ok())
 }

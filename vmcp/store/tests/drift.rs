@@ -38,6 +38,11 @@ fn the_first_definition_is_trusted_and_a_change_is_told_once() {
         assert_eq!(observe(state, "two", false), [DriftState::Accepted]);
         assert_eq!(observe(state, "two", false), []);
         assert_eq!(states(state), [(DriftState::Accepted, "one".to_owned(), "two".to_owned())]);
+        let trusted = state.trusted_definitions("s").unwrap();
+        let texts: Vec<_> =
+            trusted.iter().map(|(tool, known)| (tool.as_str(), known.definition.as_str())).collect();
+        assert_eq!(texts, [("add", "two")]);
+        assert!(state.trusted_definitions("another").unwrap().is_empty());
     });
 }
 

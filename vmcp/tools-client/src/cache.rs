@@ -18,7 +18,7 @@ pub(crate) struct AnswerCache(Mutex<LruCache<String, (Instant, FoundTools)>>);
 
 impl Default for AnswerCache {
     fn default() -> Self {
-        AnswerCache(Mutex::new(LruCache::new(MAX_ANSWERS)))
+        AnswerCache(Mutex::new(LruCache::sparse(MAX_ANSWERS)))
     }
 }
 

@@ -116,8 +116,8 @@ fn an_added_entry_outside_of_the_rules_is_no_backend() {
     };
     assert_eq!(names(&other), ["a"], "the entry of a person stays");
     assert!(other.unusable["b"].contains("none of its rules names this address"), "{:?}", other.unusable);
-    let named = plan(&rule("mcp.example.com"), &with_label("x"));
-    assert_eq!(names(&named), ["a", "b"]);
+    let allowed = plan(&rule("mcp.example.com"), &with_label("x"));
+    assert_eq!(names(&allowed), ["a", "b"]);
 }
 
 #[test]

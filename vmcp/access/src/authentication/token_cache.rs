@@ -33,7 +33,7 @@ pub(crate) struct Verified {
 
 impl Default for TokenCache {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(MAX_TOKENS)))
+        Self(Mutex::new(LruCache::sparse(MAX_TOKENS)))
     }
 }
 

@@ -89,7 +89,7 @@ impl Introspector {
             client: RenewedClient::of_issuer(issuer),
             slots: Semaphore::new(MAX_REQUESTS),
             flights: Mutex::default(),
-            refused: Mutex::new(LruCache::new(MAX_REFUSALS)),
+            refused: Mutex::new(LruCache::sparse(MAX_REFUSALS)),
             failure: Mutex::default(),
         }
     }

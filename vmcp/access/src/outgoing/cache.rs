@@ -62,7 +62,7 @@ struct CachedToken {
 
 impl Default for TokenCache {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(MAX_SUBJECTS)))
+        Self(Mutex::new(LruCache::sparse(MAX_SUBJECTS)))
     }
 }
 

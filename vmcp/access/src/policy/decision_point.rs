@@ -110,7 +110,7 @@ impl DecisionPoint {
         };
         DecisionPoint {
             service: Service::new(reach, settings.max_concurrent as usize),
-            decisions: Mutex::new(LruCache::new(MAX_CACHED)),
+            decisions: Mutex::new(LruCache::sparse(MAX_CACHED)),
             failure_lines: LogLimit::new(LOG_INTERVAL),
             settings,
         }

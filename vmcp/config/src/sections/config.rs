@@ -97,7 +97,7 @@ pub struct Config {
 impl Config {
     /// Returns the configuration in force as YAML of the file's shape: defaults filled in, secrets masked.
     pub fn effective_yaml(&self) -> &str {
-        &self.effective.yaml
+        self.effective.yaml()
     }
 
     /// Returns every setting in force with its source, secrets masked. Options of the command line, such as

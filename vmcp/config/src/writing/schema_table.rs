@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::checker::resolve;
 use crate::values::decimal;
 use crate::values::duration;
 
@@ -199,6 +198,12 @@ fn code(text: &str) -> String {
 /// Makes text fit a cell: one line, with `|` escaped.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+}
+
+/// Follows `$ref`, which always points into `$defs`; a schema without one is returned unchanged.
+fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let reference = schema.get("$ref").and_then(Value::as_str);
+    reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?)).unwrap_or(schema)
 }
 
 #[cfg(test)]

@@ -75,30 +75,31 @@ impl Ports {
         let connections = ConnectionServer::new(stack, edge.engine.clone(), server).with_tls(tls);
         let stop_clients = CancellationToken::new();
         let all = open_files::connection_limit(server.max_connections);
+        let limits = ConnectionLimits {
+            all,
+            per_client: share_of_client(server.max_connections_per_client, server.max_connections, all),
+        };
+        let metrics = Arc::clone(edge.engine.metrics());
+        // Clients first: the routes of the admin port take a millisecond to make.
+        let clients = tokio::spawn(connections::serve(
+            clients,
+            connections,
+            limits,
+            workers,
+            metrics,
+            stop_clients.clone(),
+        ));
         let (viewers, events) = watched
             .map(|(listener, address)| (EventsPort::start(listener, address, admin.clone()), address))
             .unzip();
-        let operators = AdminPort::start(operators, operator, admin, server).map_err(ServeError::Threads)?;
+        let operators =
+            AdminPort::start(operators, operator, admin, server).inspect_err(|_| stop_clients.cancel());
         Ok(Ports {
             client,
             admin: operator,
             events,
-            clients: tokio::spawn(connections::serve(
-                clients,
-                connections,
-                ConnectionLimits {
-                    all,
-                    per_client: share_of_client(
-                        server.max_connections_per_client,
-                        server.max_connections,
-                        all,
-                    ),
-                },
-                workers,
-                Arc::clone(edge.engine.metrics()),
-                stop_clients.clone(),
-            )),
-            operators,
+            clients,
+            operators: operators.map_err(ServeError::Threads)?,
             viewers,
             edge,
             stop_clients,

@@ -185,7 +185,7 @@ impl SessionRegistry {
             sessions: HashMap::new(),
             expiry: BTreeSet::new(),
             of_principal: HashMap::new(),
-            seen: LruCache::new(MAX_SEEN),
+            seen: LruCache::sparse(MAX_SEEN),
         };
         SessionRegistry { table: Mutex::new(table), shares, last_number: AtomicU64::new(0) }
     }

@@ -91,7 +91,7 @@ pub(crate) struct Placed {
 
 impl Default for ClientInstances {
     fn default() -> Self {
-        let table = Table { principals: LruCache::new(MAX_PRINCIPALS), last: 0 };
+        let table = Table { principals: LruCache::sparse(MAX_PRINCIPALS), last: 0 };
         Self { table: Mutex::new(table), hasher: RandomState::new() }
     }
 }
@@ -114,7 +114,7 @@ impl ClientInstances {
         let name = self.hasher.hash_one((origin.info, prefix));
         let mut table = self.table.lock();
         let Table { principals, last } = &mut *table;
-        let names = principals.get_or_insert_mut(origin.principal, || LruCache::new(MAX_NAMES));
+        let names = principals.get_or_insert_mut(origin.principal, || LruCache::sparse(MAX_NAMES));
         let is_new = !names.contains(&name);
         let namesakes = names.get_or_insert_mut(name, Namesakes::default);
         if let Some(instance) = namesakes.find(number, origin.connection, now) {

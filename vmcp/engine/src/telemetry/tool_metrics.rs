@@ -16,8 +16,8 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{self, Sender, SyncSender};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::time::SystemTime;
 
 use tokio::sync::oneshot;
@@ -41,7 +41,7 @@ const QUEUE_CAPACITY: usize = 8192;
 /// Observer that counts calls of tools. Dropped, it ends its thread, which writes what waits.
 #[derive(Debug)]
 pub struct ToolMetricsRecorder {
-    queue: SyncSender<Entry>,
+    queue: EntryQueue,
     /// Makes the writer look into the queue at once; its disconnection ends the writer.
     wake: Sender<()>,
     book: SharedBook,
@@ -49,6 +49,26 @@ pub struct ToolMetricsRecorder {
     retention_days: Arc<AtomicU32>,
     search_days: Arc<SearchDays>,
     metrics: Arc<Metrics>,
+}
+
+/// The queue to the writer. Its memory grows with its entries: a bounded channel would take 0.7 MiB at once.
+#[derive(Debug)]
+struct EntryQueue {
+    entries: Sender<Entry>,
+    /// Entries that the writer has not taken out.
+    waiting: Arc<AtomicUsize>,
+}
+
+impl EntryQueue {
+    /// Appends an entry; returns false if [`QUEUE_CAPACITY`] entries wait, or if the writer has ended.
+    fn push(&self, entry: Entry) -> bool {
+        let has_room = self.waiting.fetch_add(1, Ordering::Relaxed) < QUEUE_CAPACITY;
+        let is_queued = has_room && self.entries.send(entry).is_ok();
+        if !is_queued {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_queued
+    }
 }
 
 /// An entry of the queue.
@@ -97,13 +117,14 @@ impl ToolMetricsRecorder {
         retention_days: u32,
         metrics: &Arc<Metrics>,
     ) -> Arc<ToolMetricsRecorder> {
-        let (queue, entries) = mpsc::sync_channel(QUEUE_CAPACITY);
+        let (sender, entries) = mpsc::channel();
         let (wake, woken) = mpsc::channel();
+        let waiting = Arc::<AtomicUsize>::default();
         let book = SharedBook::default();
         let retention_days = Arc::new(AtomicU32::new(retention_days));
         let search_days = Arc::<SearchDays>::default();
         let recorder = ToolMetricsRecorder {
-            queue,
+            queue: EntryQueue { entries: sender, waiting: Arc::clone(&waiting) },
             wake,
             book: Arc::clone(&book),
             retention_days: Arc::clone(&retention_days),
@@ -112,7 +133,7 @@ impl ToolMetricsRecorder {
         };
         let dropped = metrics.tool_metrics_dropped.clone();
         let run = move || {
-            let shared = writer::WriterParts { book, retention_days, search_days, dropped };
+            let shared = writer::WriterParts { book, retention_days, search_days, waiting, dropped };
             writer::run(dir.as_deref(), &entries, &woken, &shared);
         };
         if let Err(error) = std::thread::Builder::new().name("tool-metrics".to_owned()).spawn(run) {
@@ -174,7 +195,7 @@ impl ToolMetricsRecorder {
     }
 
     fn send(&self, entry: Entry) {
-        if self.queue.try_send(entry).is_err() {
+        if !self.queue.push(entry) {
             self.metrics.tool_metrics_dropped.inc();
         }
         let _ = self.wake.send(());
@@ -194,7 +215,7 @@ impl CallObserver for ToolMetricsRecorder {
         };
         let call = CountedCall { tool: Arc::clone(tool), fact };
         // No wake: one for each call would cost more than the call's own bookkeeping.
-        if self.queue.try_send(Entry::Call(call)).is_err() {
+        if !self.queue.push(Entry::Call(call)) {
             self.metrics.tool_metrics_dropped.inc();
         }
     }
@@ -210,5 +231,25 @@ pub(crate) fn verdict(record: &CallRecord) -> Option<bool> {
         | Outcome::RpcError
         | Outcome::Failed("timeout" | "unavailable" | "protocol" | "too_large") => Some(false),
         Outcome::Failed(_) | Outcome::Denied | Outcome::Cancelled => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_refuses_entries_until_one_is_taken_out() {
+        let (sender, entries) = mpsc::channel();
+        let queue = EntryQueue { entries: sender, waiting: Arc::default() };
+        let flush = || Entry::Flush(oneshot::channel().0);
+        assert!((0..QUEUE_CAPACITY).all(|_| queue.push(flush())));
+        assert!(!queue.push(flush()));
+        entries.recv().unwrap();
+        queue.waiting.fetch_sub(1, Ordering::Relaxed);
+        assert!(queue.push(flush()));
+        queue.waiting.store(0, Ordering::Relaxed);
+        drop(entries);
+        assert!(!queue.push(flush()), "the writer has ended");
     }
 }

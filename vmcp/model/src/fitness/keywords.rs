@@ -78,6 +78,14 @@ pub(super) fn shape(keyword: &str) -> Option<Shape> {
 }
 
 impl Shape {
+    /// True if a value of this shape holds schemas.
+    pub(super) fn holds_schemas(self) -> bool {
+        matches!(
+            self,
+            Shape::Schema | Shape::SchemaOrList | Shape::SchemaList | Shape::SchemaMap | Shape::DependencyMap
+        )
+    }
+
     /// True if a value has this shape; the schemas inside it are not looked at.
     pub(super) fn fits(self, value: &Value) -> bool {
         match self {

@@ -104,7 +104,9 @@ impl Check {
                     _ => {}
                 }
             }
-            self.below(shape, value, &format!("{at}/{}", quoted(keyword)), depth);
+            if shape.holds_schemas() {
+                self.below(shape, value, &format!("{at}/{keyword}"), depth);
+            }
         }
         for keyword in gone {
             schema.shift_remove(&keyword);

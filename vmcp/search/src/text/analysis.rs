@@ -49,6 +49,10 @@ pub(crate) fn split_identifier(identifier: &str) -> Vec<&str> {
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(text) {
+        if is_plain(run) {
+            words.push(run.to_owned());
+            continue;
+        }
         if run.starts_with(is_unspaced) {
             words.extend(pairs(run));
             continue;
@@ -64,24 +68,41 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 
 /// Maximal stretches of letters and digits, cut where writing changes between spaced and unspaced scripts.
 fn runs(text: &str) -> Vec<&str> {
-    text.split(|character: char| !character.is_alphanumeric())
-        .flat_map(|run| cut(run, |_, before, after| is_unspaced(before) != is_unspaced(after)))
-        .collect()
+    let mut runs = Vec::new();
+    for run in text.split(|character: char| !character.is_alphanumeric()) {
+        if run.is_ascii() {
+            runs.extend(Some(run).filter(|run| !run.is_empty()));
+        } else {
+            runs.extend(cut(run, |_, before, after| is_unspaced(before) != is_unspaced(after)));
+        }
+    }
+    runs
+}
+
+/// True for lower-case letters of ASCII alone: most words, which have no boundary within.
+fn is_plain(run: &str) -> bool {
+    run.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
 /// Splits a run of letters and digits where its case changes, and around a number between two words.
 fn split_run(run: &str) -> Vec<&str> {
-    cut(run, |at, before, after| {
-        let rest = run.get(at..).unwrap_or_default();
-        let mut following = rest.chars().skip(1);
-        let (next, second) = (following.next(), following.next());
-        // `HTTPServer` is cut before `Se`, `listURLs` is not cut before `Ls`: that `s` is a plural.
-        let is_plural = next == Some('s') && second.is_none_or(|second| !second.is_lowercase());
-        let starts_word = next.is_some_and(char::is_lowercase) && !is_plural;
-        let case_changes =
-            before.is_lowercase() || before.is_numeric() || (before.is_uppercase() && starts_word);
-        (after.is_uppercase() && case_changes) || is_infix_number(run, at)
-    })
+    cut(run, |at, before, after| is_word_boundary(run, at, before, after))
+}
+
+/// True if a word of `run` begins at `at`, between the characters `before` and `after`.
+fn is_word_boundary(run: &str, at: usize, before: char, after: char) -> bool {
+    if is_infix_number(run, at) {
+        return true;
+    }
+    if !after.is_uppercase() {
+        return false;
+    }
+    let mut following = run.get(at..).unwrap_or_default().chars().skip(1);
+    let (next, second) = (following.next(), following.next());
+    // `HTTPServer` is cut before `Se`, `listURLs` is not cut before `Ls`: that `s` is a plural.
+    let is_plural = next == Some('s') && second.is_none_or(|second| !second.is_lowercase());
+    let starts_word = next.is_some_and(char::is_lowercase) && !is_plural;
+    before.is_lowercase() || before.is_numeric() || (before.is_uppercase() && starts_word)
 }
 
 /// True if `at` is an edge of the number in `md2pdf` or `text2image`. One letter on either side makes an

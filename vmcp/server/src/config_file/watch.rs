@@ -55,10 +55,15 @@ impl ConfigWatch {
             ..ConfigurationStatus::default()
         });
         let at_start = Arc::clone(&engine.snapshot().config);
-        let folders = FolderWatcher::new(events);
+        let folders = FolderWatcher::default();
         let follower =
             ConfigFollower { path, source, lookup, folders, engine, at_start, unreadable: None, report };
-        ConfigWatch { status, _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes, written))) }
+        let following = async move {
+            // A start has more urgent work. The first read finds what has changed since the file was loaded.
+            tokio::time::sleep(DEBOUNCE).await;
+            follower.run(events, changes, written).await;
+        };
+        ConfigWatch { status, _task: AbortOnDropHandle::new(tokio::spawn(following)) }
     }
 
     /// Returns a receiver of the outcome of all reloads since the start.
@@ -68,8 +73,9 @@ impl ConfigWatch {
 }
 
 /// Watched folders.
+#[derive(Default)]
 struct FolderWatcher {
-    /// `None` if the operating system offers no file events; the poll remains.
+    /// `None` before the first watch, and if the operating system offers no file events; the poll remains.
     watcher: Option<RecommendedWatcher>,
     watched: BTreeSet<PathBuf>,
     /// Names of the files in them that are read.
@@ -144,7 +150,10 @@ struct ConfigFollower {
 }
 
 impl ConfigFollower {
-    async fn run(mut self, mut changes: mpsc::Receiver<()>, written: Arc<Notify>) {
+    async fn run(mut self, events: mpsc::Sender<()>, mut changes: mpsc::Receiver<()>, written: Arc<Notify>) {
+        self.folders = FolderWatcher::new(events);
+        // Watched before the first read, which then covers all changes before the watch.
+        self.folders.watch(self.source.folders(&self.path), self.source.names(&self.path));
         loop {
             // The read below covers a trigger that is already waiting.
             let _ = changes.try_recv();

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use rusqlite::types::Type;
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::StateStore;
 use crate::error::StoreError;
@@ -187,6 +187,11 @@ impl StateStore {
         })
     }
 
+    /// Returns the trusted definition of each tool of a backend.
+    pub fn trusted_definitions(&self, backend: &str) -> Result<HashMap<String, Baseline>, StoreError> {
+        self.read(|connection| baselines(connection, backend))
+    }
+
     /// Returns the hash of the trusted definition of each tool.
     pub fn trusted_hashes(&self) -> Result<Vec<TrustedHash>, StoreError> {
         self.read(|connection| {
@@ -230,9 +235,8 @@ impl StateStore {
 const COLUMNS: &str =
     "server_name, tool_name, before_definition, after_definition, after_hash, changed_at, state";
 
-/// Returns the trusted definition of each tool of a backend.
-fn baselines(transaction: &Transaction<'_>, backend: &str) -> rusqlite::Result<HashMap<String, Baseline>> {
-    transaction
+fn baselines(connection: &Connection, backend: &str) -> rusqlite::Result<HashMap<String, Baseline>> {
+    connection
         .prepare_cached(
             "SELECT tool_name, hash, definition, approved_at FROM tool_baselines WHERE server_name = ?1",
         )?

@@ -101,6 +101,16 @@ fn each_mistake_is_named_with_its_path_and_remedy() {
             "steps[0].onError.retryCount",
             "out of range",
         ),
+    ] {
+        assert_mistake(&steps, path, message);
+    }
+    let many: Vec<_> = (0..101).map(|at| json!({ "id": format!("s{at}"), "tool": "x" })).collect();
+    assert!(mistakes(&with_steps(&json!(many))).contains("101 steps; at most 100"));
+}
+
+#[test]
+fn each_mistake_of_a_question_a_list_or_a_reference_is_named_too() {
+    for (steps, path, message) in [
         (json!([{ "id": "a", "type": "elicitation" }]), "steps[0].message", "missing"),
         (
             json!([{ "id": "a", "type": "elicitation", "message": "?", "timeout": "soon" }]),
@@ -189,14 +199,16 @@ fn each_mistake_is_named_with_its_path_and_remedy() {
             "may fail",
         ),
     ] {
-        let text = mistakes(&with_steps(&steps));
-        let found = text.lines().any(|line| {
-            line.starts_with(&format!("{path}: ")) && line.contains(message) && line.contains("; ")
-        });
-        assert!(found, "{path} {message}: {text}");
+        assert_mistake(&steps, path, message);
     }
-    let many: Vec<_> = (0..101).map(|at| json!({ "id": format!("s{at}"), "tool": "x" })).collect();
-    assert!(mistakes(&with_steps(&json!(many))).contains("101 steps; at most 100"));
+}
+
+fn assert_mistake(steps: &Value, path: &str, message: &str) {
+    let text = mistakes(&with_steps(steps));
+    let found = text
+        .lines()
+        .any(|line| line.starts_with(&format!("{path}: ")) && line.contains(message) && line.contains("; "));
+    assert!(found, "{path} {message}: {text}");
 }
 
 /// Objects in one another.

@@ -39,7 +39,7 @@ pub(in crate::auth_server) struct PendingLogins(Mutex<LruCache<LoginId, Login>>)
 
 impl Default for PendingLogins {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(MAX_LOGINS)))
+        Self(Mutex::new(LruCache::sparse(MAX_LOGINS)))
     }
 }
 

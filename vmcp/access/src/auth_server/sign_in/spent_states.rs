@@ -19,7 +19,7 @@ pub(in crate::auth_server) struct SpentStates(Mutex<LruCache<String, Instant>>);
 
 impl Default for SpentStates {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(MAX_STATES)))
+        Self(Mutex::new(LruCache::sparse(MAX_STATES)))
     }
 }
 

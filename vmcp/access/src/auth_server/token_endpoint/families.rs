@@ -51,8 +51,8 @@ pub(in crate::auth_server) enum Use {
 impl Default for Families {
     fn default() -> Self {
         Self {
-            known: Mutex::new(LruCache::new(MAX_FAMILIES)),
-            answers: Mutex::new(LruCache::new(MAX_ANSWERS)),
+            known: Mutex::new(LruCache::sparse(MAX_FAMILIES)),
+            answers: Mutex::new(LruCache::sparse(MAX_ANSWERS)),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! value.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,13 +14,13 @@ use crate::sections::backend::known_secrets::KnownSecrets;
 use crate::values::masked;
 use crate::values::secret::MASK;
 
-/// The configuration in force, as people read it. Compared by its text alone.
+/// The configuration in force, as people read it. Compared by its values alone.
 #[derive(Debug, Clone)]
 pub(crate) struct EffectiveConfig {
-    /// YAML of the file's shape.
-    pub(crate) yaml: String,
-    /// The values of the YAML.
+    /// Values in the file's shape.
     value: Value,
+    /// Their YAML, written for its first reader.
+    yaml: OnceLock<String>,
     /// Sources of values other than defaults, by path.
     sources: BTreeMap<String, SettingSource>,
     /// Every secret of the file and of the values that it refers to.
@@ -28,7 +29,7 @@ pub(crate) struct EffectiveConfig {
 
 impl PartialEq for EffectiveConfig {
     fn eq(&self, other: &EffectiveConfig) -> bool {
-        self.yaml == other.yaml
+        self.value == other.value
     }
 }
 
@@ -88,14 +89,15 @@ impl EffectiveConfig {
         references: &BTreeMap<String, String>,
         resolved: impl IntoIterator<Item = String>,
     ) -> EffectiveConfig {
+        // Cannot fail: the types hold nothing but strings, numbers, lists and maps with string keys.
         let mut value = serde_json::to_value(raw).unwrap_or_default();
         masked::mask(&mut value);
         let mut secrets: Vec<String> = resolved.into_iter().collect();
         masked::hidden(&value, &written.values, &mut secrets);
-        restore(&mut value, "", references);
-        // Neither step can fail: the types hold nothing but strings, numbers, lists and maps with string
-        // keys.
-        let yaml = serde_saphyr::to_string(&value).unwrap_or_default();
+        leave_out_nulls(&mut value);
+        if !references.is_empty() {
+            restore(&mut value, "", references);
+        }
         let mut sources = BTreeMap::new();
         leaves(&written.values, "", &mut |path, _| {
             sources.insert(path.to_owned(), SettingSource::Environment);
@@ -107,7 +109,14 @@ impl EffectiveConfig {
             };
             sources.insert(path.clone(), source);
         }
-        EffectiveConfig { yaml, value, sources, secrets: KnownSecrets::of_values(&secrets) }
+        let secrets = KnownSecrets::of_values(&secrets);
+        EffectiveConfig { value, yaml: OnceLock::new(), sources, secrets }
+    }
+
+    /// Returns the YAML, in the file's shape.
+    pub(crate) fn yaml(&self) -> &str {
+        // Cannot fail, for the same reason.
+        self.yaml.get_or_init(|| serde_saphyr::to_string(&self.value).unwrap_or_default())
     }
 
     /// Returns every setting with its source, in the order of the YAML.
@@ -139,10 +148,22 @@ fn leaves(value: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
     }
 }
 
-fn restore(value: &mut Value, path: &str, references: &BTreeMap<String, String>) {
+/// Removes the keys of all maps that have no value.
+fn leave_out_nulls(value: &mut Value) {
     match value {
         Value::Object(entries) => {
             entries.retain(|_, entry| !entry.is_null());
+            entries.values_mut().for_each(leave_out_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(leave_out_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Puts the references of the file back in the place of their values.
+fn restore(value: &mut Value, path: &str, references: &BTreeMap<String, String>) {
+    match value {
+        Value::Object(entries) => {
             for (key, entry) in entries {
                 restore(entry, &problems::key(path, key), references);
             }

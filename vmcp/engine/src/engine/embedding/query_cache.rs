@@ -33,7 +33,7 @@ struct CachedVectors {
 impl QueryCache {
     /// Puts an empty cache in front of `embedder`.
     pub(in crate::engine) fn new(embedder: Arc<dyn Embedder>) -> Arc<QueryCache> {
-        let cached = CachedVectors { vectors: LruCache::new(MAX_CACHED_TEXTS), model: None, epoch: 0 };
+        let cached = CachedVectors { vectors: LruCache::sparse(MAX_CACHED_TEXTS), model: None, epoch: 0 };
         Arc::new(QueryCache { embedder, cached: Mutex::new(cached) })
     }
 

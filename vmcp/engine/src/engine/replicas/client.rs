@@ -92,18 +92,23 @@ pub(super) async fn logins(
     address: SocketAddr,
     of: &ClientName,
 ) -> Result<ReplicaLogins, String> {
-    let mut query = client_query(of);
-    read(config, address, &format!("/admin/logins?{}", query.finish())).await
+    let path = format!("/admin/logins?{}", client_query(of).finish());
+    read(config, address, &path).await
 }
 
 /// Makes a replica forget the tokens of a client for one backend.
 pub(super) async fn forget_login(config: &Config, address: SocketAddr, of: &ClientName, server: &str) {
-    let mut query = client_query(of);
-    query.append_pair("server", server).append_pair("scope", "own");
-    let path = format!("/admin/logins/forget?{}", query.finish());
+    let path = forget_path(of, server);
     if let Err(reason) = exchange(config, address, Method::POST, &path, None).await {
         tracing::warn!(%address, reason, "tokens of a client were not forgotten at another replica");
     }
+}
+
+// A serializer is not `Send`, so that none may live while an answer is awaited.
+fn forget_path(of: &ClientName, server: &str) -> String {
+    let mut query = client_query(of);
+    query.append_pair("server", server).append_pair("scope", "own");
+    format!("/admin/logins/forget?{}", query.finish())
 }
 
 fn client_query(of: &ClientName) -> form_urlencoded::Serializer<'static, String> {

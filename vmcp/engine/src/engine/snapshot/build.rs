@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::value::RawValue;
 use vmcp_config::Config;
 use vmcp_model::catalog::{Catalog, CatalogTool};
-use vmcp_search::{Document, Index, TEXT_VERSION, Vectors, vector_text};
+use vmcp_search::{Document, TEXT_VERSION, Vectors, vector_text};
 use vmcp_store::{ContentKey, Store, StoreError};
 
 use super::declarations::{BackendDeclarations, BackendListings};
@@ -48,7 +48,7 @@ pub(in crate::engine) fn snapshot(
     let texts = documents.iter().map(vector_text).collect();
     let mut after = Snapshot {
         generation: before.generation,
-        index: Arc::new(Index::new(&documents)),
+        index: Arc::new(before.index.renewed(&documents)),
         checks: Arc::new(checks(before, &catalog)),
         tagged: OnceLock::new(),
         views: Arc::new(views),

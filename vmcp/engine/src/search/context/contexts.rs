@@ -106,7 +106,7 @@ pub struct Contexts {
 
 impl Default for Contexts {
     fn default() -> Self {
-        let table = Table { entries: LruCache::new(MAX_CONTEXTS), of_principal: HashMap::new() };
+        let table = Table { entries: LruCache::sparse(MAX_CONTEXTS), of_principal: HashMap::new() };
         Contexts { table: Mutex::new(table), changed: broadcast::Sender::new(MAX_UNTOLD) }
     }
 }

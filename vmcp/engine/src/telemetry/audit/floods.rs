@@ -44,7 +44,9 @@ pub(super) enum Flood {
 
 impl Default for RefusalFloods {
     fn default() -> RefusalFloods {
-        RefusalFloods(Mutex::new(LruCache::new(NonZeroUsize::new(MAX_COUNTED).unwrap_or(NonZeroUsize::MIN))))
+        RefusalFloods(Mutex::new(LruCache::sparse(
+            NonZeroUsize::new(MAX_COUNTED).unwrap_or(NonZeroUsize::MIN),
+        )))
     }
 }
 

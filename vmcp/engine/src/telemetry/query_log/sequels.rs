@@ -139,7 +139,7 @@ pub(super) struct Sessions(LruCache<Client, Session>);
 
 impl Default for Sessions {
     fn default() -> Self {
-        Sessions(LruCache::new(MAX_CLIENTS))
+        Sessions(LruCache::sparse(MAX_CLIENTS))
     }
 }
 

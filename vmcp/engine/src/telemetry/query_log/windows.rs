@@ -48,7 +48,7 @@ pub(super) struct Windows(LruCache<Client, VecDeque<OpenSearch>>);
 
 impl Default for Windows {
     fn default() -> Self {
-        Windows(LruCache::new(MAX_CLIENTS))
+        Windows(LruCache::sparse(MAX_CLIENTS))
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct ReliabilityByPrincipal(Mutex<LruCache<PrincipalKey, Tools>>);
 
 impl Default for ReliabilityByPrincipal {
     fn default() -> Self {
-        ReliabilityByPrincipal(Mutex::new(LruCache::new(MAX_PRINCIPALS)))
+        ReliabilityByPrincipal(Mutex::new(LruCache::sparse(MAX_PRINCIPALS)))
     }
 }
 

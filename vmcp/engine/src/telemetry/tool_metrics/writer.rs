@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -31,6 +31,8 @@ pub(super) struct WriterParts {
     pub(super) retention_days: Arc<AtomicU32>,
     /// Counts of searches that wait to be written.
     pub(super) search_days: Arc<SearchDays>,
+    /// Entries of the queue.
+    pub(super) waiting: Arc<AtomicUsize>,
     /// Counts calls that are not written.
     pub(super) dropped: Counter,
 }
@@ -82,6 +84,7 @@ impl Writer<'_> {
     /// Empties the queue in order, and commits its calls.
     fn take(&mut self, entries: &Receiver<Entry>) {
         for entry in entries.try_iter() {
+            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
             match entry {
                 Entry::Call(call) => self.count(call),
                 Entry::Flush(answer) => {
@@ -248,7 +251,7 @@ mod tests {
         let calls = [before_days(8), before_days(6)];
         store.record_calls(&[("s", "t", &calls[..])]).unwrap();
         let (wake, woken) = mpsc::channel();
-        let (_queue, entries) = mpsc::sync_channel(1);
+        let (_queue, entries) = mpsc::channel();
         // The writer looks once, and ends.
         drop(wake);
         let search_days = Arc::<SearchDays>::default();
@@ -257,6 +260,7 @@ mod tests {
             book: SharedBook::default(),
             retention_days: Arc::new(AtomicU32::new(retention)),
             search_days,
+            waiting: Arc::default(),
             dropped: Counter::default(),
         };
         run(Some(folder.path()), &entries, &woken, &shared);

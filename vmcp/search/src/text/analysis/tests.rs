@@ -1,3 +1,5 @@
+use proptest::{prop_assert_eq, proptest};
+
 use super::*;
 
 fn split(identifier: &str) -> String {
@@ -72,4 +74,31 @@ fn only_english_words_are_stemmed() {
     assert_eq!(joined_terms("naïveness Übungen"), "naïveness übungen");
     let key = "ay".repeat(1 << 20);
     assert_eq!(joined_terms(&key), key);
+}
+
+/// Returns what `words` returns, with no quick path.
+fn words_by_characters(text: &str) -> Vec<String> {
+    let stretches = text.split(|character: char| !character.is_alphanumeric());
+    let runs = stretches
+        .flat_map(|stretch| cut(stretch, |_, before, after| is_unspaced(before) != is_unspaced(after)));
+    let mut words = Vec::new();
+    for run in runs {
+        if run.starts_with(is_unspaced) {
+            words.extend(pairs(run));
+            continue;
+        }
+        let parts = split_run(run);
+        words.extend(parts.iter().map(|part| part.to_lowercase()));
+        if parts.len() > 1 {
+            words.push(run.to_lowercase());
+        }
+    }
+    words
+}
+
+proptest! {
+    #[test]
+    fn quick_paths_change_no_word(text in "[a-zA-Z0-9_ .éßİ中あ-]{0,40}") {
+        prop_assert_eq!(words(&text), words_by_characters(&text));
+    }
 }

@@ -98,11 +98,11 @@ pub(in crate::port::console) async fn sign_in(
         let words = "a login ends on the machine of this server: run `vmcp login NAME` there\n";
         return (StatusCode::CONFLICT, words).into_response();
     };
-    let begun = match begin(query.server.clone()).await {
+    let started = match begin(query.server.clone()).await {
         Ok(address) => BegunLogin { server: query.server, address: Some(address), reason: String::new() },
         Err(reason) => BegunLogin { server: query.server, address: None, reason },
     };
-    let data = MyLogins { begun: Some(begun), ..data(&door, &visitor).await };
+    let data = MyLogins { begun: Some(started), ..data(&door, &visitor).await };
     Html(logins_page(&door.frame(&visitor), &data)).into_response()
 }
 

@@ -52,7 +52,7 @@ struct BuiltSnapshots {
 
 impl Default for SessionSnapshots {
     fn default() -> Self {
-        let slots = LruCache::new(MAX_SNAPSHOTS);
+        let slots = LruCache::sparse(MAX_SNAPSHOTS);
         SessionSnapshots {
             built: Mutex::new(BuiltSnapshots { generation: 0, slots }),
             building: Semaphore::new(1),

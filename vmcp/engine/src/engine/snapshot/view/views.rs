@@ -70,7 +70,7 @@ impl Views {
             config,
             before.map(|before| &*before.whole),
         );
-        let (permissions, views) = (LruCache::new(MAX_CLIENTS), LruCache::new(MAX_VIEWS));
+        let (permissions, views) = (LruCache::sparse(MAX_CLIENTS), LruCache::sparse(MAX_VIEWS));
         Views {
             catalog: Arc::clone(catalog),
             config: Arc::clone(config),
