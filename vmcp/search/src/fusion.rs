@@ -9,9 +9,11 @@
 //! ```
 
 mod missing;
+mod prior;
 mod short_text;
 
 pub(crate) use missing::{estimate, known_weight};
+pub(crate) use prior::{effect_gain, server_gains};
 pub(crate) use short_text::cosine_weight;
 
 /// Sets of fewer visible documents than this have no meaningful spread: they are scaled by min-max instead of

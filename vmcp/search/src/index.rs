@@ -1,5 +1,6 @@
 //! The search index, and the path of one query through it: gather evidence, fuse, filter, rank.
 
+mod prior;
 mod rerank;
 
 use std::fmt;
@@ -12,9 +13,10 @@ use crate::fusion;
 use crate::learning::{self, Reliability};
 use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, Ranking, SearchMode};
 use crate::text::thesaurus::{self, Expansion};
-use crate::text::{MAX_CLAUSES, short_query};
+use crate::text::{MAX_CLAUSES, MAX_SHORT_TERMS, short_query};
 use crate::vectors::Vectors;
 use crate::visible::Visible;
+use prior::{ShortQuery, ToolTraits};
 pub use rerank::rerank;
 
 /// All tools of a process, searchable. Immutable and cheap to clone; every caller shares it.
@@ -38,19 +40,24 @@ pub use rerank::rerank;
 pub struct Index {
     keywords: Arc<Bm25f>,
     vectors: Arc<Vectors>,
+    traits: Arc<ToolTraits>,
 }
 
 impl Index {
     /// Indexes the documents' text. A document's position is its number, and breaks ties.
     pub fn new(documents: &[Document]) -> Index {
-        Index { keywords: Arc::new(Bm25f::new(documents)), vectors: Arc::default() }
+        Index {
+            keywords: Arc::new(Bm25f::new(documents)),
+            vectors: Arc::default(),
+            traits: Arc::new(ToolTraits::new(documents)),
+        }
     }
 
-    /// Returns an index of the same text with these vectors, row by document number. The text arm is shared,
-    /// not copied.
+    /// Returns an index of the same text with these vectors, row by document number. All else is shared, not
+    /// copied.
     #[must_use]
     pub fn with_vectors(&self, vectors: Vectors) -> Index {
-        Index { keywords: Arc::clone(&self.keywords), vectors: Arc::new(vectors) }
+        Index { vectors: Arc::new(vectors), ..self.clone() }
     }
 
     /// Number of documents.
@@ -165,7 +172,29 @@ impl Index {
         let whole = weigh(&whole, &expansion);
         // A clause is a part of a longer text, which has words of definitions itself.
         let plain = Expansion::default();
-        QueryEvidence { whole, clauses: clauses.iter().map(|clause| weigh(clause, &plain)).collect() }
+        let clauses = clauses.iter().map(|clause| weigh(clause, &plain)).collect();
+        let prior = self.prior(query.text, &expansion, &whole, ratio, documents, visible);
+        QueryEvidence { whole, clauses, prior }
+    }
+
+    /// Returns what each document gains beside words and meaning, by position; nothing for a long query, for
+    /// the name of a tool, and in a small set, which has another scale.
+    fn prior(
+        &self,
+        text: &str,
+        expansion: &Expansion,
+        whole: &Evidence,
+        ratio: f32,
+        documents: &[usize],
+        visible: Option<&Visible>,
+    ) -> Vec<f32> {
+        let is_short = (1..=MAX_SHORT_TERMS).contains(&whole.terms.len());
+        if !is_short || documents.len() < fusion::SMALL_SET || self.keywords.is_a_name(text, visible) {
+            return Vec::new();
+        }
+        let weighs_servers = ratio > 0.0 && !self.keywords.names_one(&whole.terms, visible);
+        let query = ShortQuery { text, expansion: &expansion.words, weighs_servers };
+        self.traits.gains(&query, whole, documents)
     }
 
     /// Returns the vector of a text, made of both of its forms; `own` is the text's own vector, normalized.
@@ -188,13 +217,21 @@ impl fmt::Debug for Index {
 struct QueryEvidence {
     whole: Evidence,
     clauses: Vec<Evidence>,
+    /// What each document gains beside both arms, by position; empty: nothing.
+    prior: Vec<f32>,
 }
 
 impl QueryEvidence {
     /// The value that ranks the document at a position.
     fn fused(&self, position: usize) -> f32 {
         let whole = self.whole.fused.get(position).copied().unwrap_or_default();
-        self.best_clause(position).map_or(whole, |(_, best)| fusion::with_best_clause(whole, best))
+        let fused =
+            self.best_clause(position).map_or(whole, |(_, best)| fusion::with_best_clause(whole, best));
+        fused + self.prior_of(position)
+    }
+
+    fn prior_of(&self, position: usize) -> f32 {
+        self.prior.get(position).copied().unwrap_or_default()
     }
 
     fn best_clause(&self, position: usize) -> Option<(usize, f32)> {
@@ -250,7 +287,15 @@ impl QueryEvidence {
                 let explanation = self.whole.explain(position, self.best_clause(position), fused);
                 let learned_bonus = gained(position);
                 let promoted = promotion(query, documents, position).is_some();
-                Explanation { reliability, reliability_penalty, learned_bonus, promoted, ..explanation }
+                let prior = self.prior_of(position);
+                Explanation {
+                    prior,
+                    reliability,
+                    reliability_penalty,
+                    learned_bonus,
+                    promoted,
+                    ..explanation
+                }
             };
             Some(Hit {
                 document,
