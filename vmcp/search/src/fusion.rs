@@ -7,6 +7,8 @@
 //!              ≈ a + b · compress(normalize(BM25F))   of a document without a cosine: least squares
 //! compress(z)  = s · ln(1 + z / s)                    for z > 0 of a z-score, s = max(4, documents / 128)
 //! ```
+//!
+//! A short query adds a [prior](effect_gain).
 
 mod missing;
 mod prior;
