@@ -5,8 +5,8 @@
 //!      + .1 · z(mean cosine of the server's tools)  if no tool has all terms in its name
 //! ```
 //!
-//! People say "turn it up" and name no domain; the other tools of a server do. Of each pair of weights the
-//! smaller one was taken that finds more on the sets for choosing and loses on no other one. Figures:
+//! People say "turn it up" and name no domain; the other tools of a server do. Greater weights find more on
+//! the sets for choosing, and lose on `livemcp-people` or `same-needs-people`. Figures:
 //! `docs/contributor/search-quality.md`.
 
 use crate::fusion::normalize;

@@ -1,8 +1,8 @@
 //! Effects: a question wants a tool that reads, a command one that changes something.
 //!
 //! "Did anybody write me" and "write to the landlord" share their words; only the verbs tell `read_email`
-//! from `send_email`. The effect of a tool is that of a verb in its name, else of the verb that its description
-//! begins with. The effect that a query wants is that of its first word, else of its
+//! from `send_email`. The effect of a tool is that of a verb in its name, else of the verb that its
+//! description begins with. The effect that a query wants is that of its first word, else of its
 //! [everyday words](super::thesaurus). Figures: `docs/contributor/search-quality.md`.
 
 use std::collections::HashMap;

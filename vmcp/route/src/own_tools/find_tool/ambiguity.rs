@@ -1,8 +1,8 @@
 //! Servers between which a search cannot decide, so that a model can ask its user: "by mail or by chat?"
 
-/// Greatest distance of a score from the first one at which both tools fit equally well. For one in five to
-/// ten of people's short queries another server's tool is that near, and there the first tool is wrong about
-/// half again as often as elsewhere. Figures: `docs/contributor/search-quality.md`.
+/// Greatest distance of a score from the first one at which both tools fit equally well. One in four to ten
+/// of people's short queries has such a tie between servers; their first tool is wrong about one and a half
+/// times as often as elsewhere. Figures: `docs/contributor/search-quality.md`.
 const TIE: f32 = 0.02;
 /// Most servers that are named.
 const MAX_SERVERS: usize = 3;
