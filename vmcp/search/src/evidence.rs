@@ -11,7 +11,8 @@ pub(crate) struct Evidence {
     pub(crate) cosine: Vec<Option<f32>>,
     /// BM25F of the text and each document; `Some(0)` where they share no term.
     pub(crate) bm25: Vec<Option<f32>>,
-    cosine_normalized: Vec<f32>,
+    /// The semantic arm, normalized; estimated where a document has no vector.
+    pub(crate) cosine_normalized: Vec<f32>,
     bm25_normalized: Vec<f32>,
     /// The weighted sum of both arms, each normalized.
     pub(crate) fused: Vec<f32>,
@@ -58,6 +59,7 @@ impl Evidence {
             bm25_rank: bm25.map(|bm25| rank(&self.bm25, bm25)),
             bm25_normalized: at(&self.bm25_normalized, position).unwrap_or_default(),
             best_clause,
+            prior: 0.0,
             reliability: None,
             reliability_penalty: 0.0,
             learned_bonus: 0.0,

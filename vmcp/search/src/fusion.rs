@@ -7,11 +7,15 @@
 //!              ≈ a + b · compress(normalize(BM25F))   of a document without a cosine: least squares
 //! compress(z)  = s · ln(1 + z / s)                    for z > 0 of a z-score, s = max(4, documents / 128)
 //! ```
+//!
+//! A short query adds a [prior](effect_gain).
 
 mod missing;
+mod prior;
 mod short_text;
 
 pub(crate) use missing::{estimate, known_weight};
+pub(crate) use prior::{effect_gain, server_gains};
 pub(crate) use short_text::cosine_weight;
 
 /// Sets of fewer visible documents than this have no meaningful spread: they are scaled by min-max instead of

@@ -1,5 +1,6 @@
 //! The search index, and the path of one query through it: gather evidence, fuse, filter, rank.
 
+mod prior;
 mod rerank;
 
 use std::fmt;
@@ -13,9 +14,10 @@ use crate::fusion;
 use crate::learning::{self, Reliability};
 use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, Ranking, SearchMode};
 use crate::text::thesaurus::{self, Expansion};
-use crate::text::{MAX_CLAUSES, short_query};
+use crate::text::{MAX_CLAUSES, MAX_SHORT_TERMS, short_query};
 use crate::vectors::Vectors;
 use crate::visible::Visible;
+use prior::{ShortQuery, ToolTraits};
 pub use rerank::rerank;
 
 /// All tools of a process, searchable. Immutable and cheap to clone; every caller shares it.
@@ -41,6 +43,7 @@ pub struct Index {
     vectors: Arc<Vectors>,
     /// Hash of the documents.
     documents: u64,
+    traits: Arc<ToolTraits>,
 }
 
 /// Keys of the hash: of this process, so that no backend can choose documents of the same hash.
@@ -49,8 +52,12 @@ static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 impl Index {
     /// Indexes the documents' text. A document's position is its number, and breaks ties.
     pub fn new(documents: &[Document]) -> Index {
-        let (keywords, vectors) = (Arc::new(Bm25f::new(documents)), Arc::default());
-        Index { keywords, vectors, documents: HASHER.hash_one(documents) }
+        Index {
+            keywords: Arc::new(Bm25f::new(documents)),
+            vectors: Arc::default(),
+            documents: HASHER.hash_one(documents),
+            traits: Arc::new(ToolTraits::new(documents)),
+        }
     }
 
     /// Returns an index of these documents, with no vectors. It shares the text arm of this one if the
@@ -63,12 +70,11 @@ impl Index {
         Index::new(documents)
     }
 
-    /// Returns an index of the same text with these vectors, row by document number. The text arm is shared,
-    /// not copied.
+    /// Returns an index of the same text with these vectors, row by document number. All else is shared, not
+    /// copied.
     #[must_use]
     pub fn with_vectors(&self, vectors: Vectors) -> Index {
-        let (keywords, documents) = (Arc::clone(&self.keywords), self.documents);
-        Index { keywords, vectors: Arc::new(vectors), documents }
+        Index { vectors: Arc::new(vectors), ..self.clone() }
     }
 
     /// Number of documents.
@@ -183,7 +189,29 @@ impl Index {
         let whole = weigh(&whole, &expansion);
         // A clause is a part of a longer text, which has words of definitions itself.
         let plain = Expansion::default();
-        QueryEvidence { whole, clauses: clauses.iter().map(|clause| weigh(clause, &plain)).collect() }
+        let clauses = clauses.iter().map(|clause| weigh(clause, &plain)).collect();
+        let prior = self.prior(query.text, &expansion, &whole, ratio, documents, visible);
+        QueryEvidence { whole, clauses, prior }
+    }
+
+    /// Returns what each document gains beside words and meaning, by position; nothing for a long query, for
+    /// the name of a tool, and in a small set, which has another scale.
+    fn prior(
+        &self,
+        text: &str,
+        expansion: &Expansion,
+        whole: &Evidence,
+        ratio: f32,
+        documents: &[usize],
+        visible: Option<&Visible>,
+    ) -> Vec<f32> {
+        let is_short = (1..=MAX_SHORT_TERMS).contains(&whole.terms.len());
+        if !is_short || documents.len() < fusion::SMALL_SET || self.keywords.is_a_name(text, visible) {
+            return Vec::new();
+        }
+        let weighs_servers = ratio > 0.0 && !self.keywords.names_one(&whole.terms, visible);
+        let query = ShortQuery { text, expansion: &expansion.words, weighs_servers };
+        self.traits.gains(&query, whole, documents)
     }
 
     /// Returns the vector of a text, made of both of its forms; `own` is the text's own vector, normalized.
@@ -206,13 +234,21 @@ impl fmt::Debug for Index {
 struct QueryEvidence {
     whole: Evidence,
     clauses: Vec<Evidence>,
+    /// What each document gains beside both arms, by position; empty: nothing.
+    prior: Vec<f32>,
 }
 
 impl QueryEvidence {
     /// The value that ranks the document at a position.
     fn fused(&self, position: usize) -> f32 {
         let whole = self.whole.fused.get(position).copied().unwrap_or_default();
-        self.best_clause(position).map_or(whole, |(_, best)| fusion::with_best_clause(whole, best))
+        let fused =
+            self.best_clause(position).map_or(whole, |(_, best)| fusion::with_best_clause(whole, best));
+        fused + self.prior_of(position)
+    }
+
+    fn prior_of(&self, position: usize) -> f32 {
+        self.prior.get(position).copied().unwrap_or_default()
     }
 
     fn best_clause(&self, position: usize) -> Option<(usize, f32)> {
@@ -268,7 +304,15 @@ impl QueryEvidence {
                 let explanation = self.whole.explain(position, self.best_clause(position), fused);
                 let learned_bonus = gained(position);
                 let promoted = promotion(query, documents, position).is_some();
-                Explanation { reliability, reliability_penalty, learned_bonus, promoted, ..explanation }
+                let prior = self.prior_of(position);
+                Explanation {
+                    prior,
+                    reliability,
+                    reliability_penalty,
+                    learned_bonus,
+                    promoted,
+                    ..explanation
+                }
             };
             Some(Hit {
                 document,

@@ -149,6 +149,8 @@ pub struct Explanation {
     pub bm25_normalized: f32,
     /// Number of the best clause and its fused value, when clauses took part.
     pub best_clause: Option<(usize, f32)>,
+    /// The value that the tool gained for a short query: by its effect, and by its server.
+    pub prior: f32,
     /// Success of the tool's calls, if it changed the place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reliability: Option<Reliability>,
@@ -158,7 +160,7 @@ pub struct Explanation {
     pub learned_bonus: f32,
     /// True if the tool was used for nearly the same query, and comes among the first three for that.
     pub promoted: bool,
-    /// The value that orders the hits: the fused one without the penalty and with the bonus.
+    /// The value that orders the hits: the fused one with the prior and the bonus, without the penalty.
     pub fused: f32,
     /// The score of a [cross-encoder](crate::rerank), if one has ordered the first hits.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,9 @@
-//! Text as the index reads it: terms, stop words, clauses and expansion of a query, the first sentence of a
-//! description.
+//! Text as the index reads it: terms, stop words, clauses, expansion and wanted effect of a query, the first
+//! sentence of a description.
 
 pub(crate) mod analysis;
 mod clauses;
+pub(crate) mod effect;
 mod sentence;
 mod short_form;
 mod stopwords;
@@ -10,5 +11,5 @@ pub(crate) mod thesaurus;
 
 pub use clauses::{MAX_CLAUSES, split_clauses};
 pub use sentence::first_sentence;
-pub(crate) use short_form::short_query;
+pub(crate) use short_form::{MAX_SHORT_TERMS, short_query};
 pub use short_form::{query_form, short_form};

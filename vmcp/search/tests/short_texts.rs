@@ -106,3 +106,66 @@ fn the_exact_name_of_a_tool_stays_first_though_it_has_everyday_words() {
         assert_eq!(first.map(|document| document.name.as_str()), Some(name));
     }
 }
+
+/// Forty tools of two servers: `a` reads and writes mail, `b` holds other things.
+fn two_servers() -> (Vec<Document>, Index) {
+    let tool = |server: &str, name: String| Document { server: server.into(), name, ..Document::default() };
+    let mail = ["send_mail", "read_mail"].map(|name| tool("a", name.to_owned()));
+    let others = (0..38).map(|number| tool(if number < 18 { "a" } else { "b" }, format!("thing_{number}")));
+    let documents: Vec<_> = mail.into_iter().chain(others).collect();
+    let index = Index::new(&documents);
+    (documents, index)
+}
+
+#[test]
+fn a_question_finds_the_tool_that_reads_and_a_command_the_one_that_changes() {
+    let (documents, index) = two_servers();
+    let first = |text: &str| {
+        let hits = index.search(&Query { text, ..Query::default() }, None).hits;
+        hits.first().and_then(|hit| documents.get(hit.document)).map(|document| document.name.as_str())
+    };
+    assert_eq!(first("did anybody send mail"), Some("send_mail"), "words go before effects");
+    assert_eq!(first("any new mail?"), Some("read_mail"));
+    assert_eq!(first("answer this mail"), Some("send_mail"));
+    assert_eq!(first("mail"), Some("send_mail"), "ties are in document order");
+    // A longer text has words of definitions itself.
+    let long = "which mail about harvest, rockets, violins, gardens, bridges and candles came";
+    assert_eq!(first(long), Some("send_mail"));
+}
+
+#[test]
+fn the_gain_of_a_short_text_is_explained() {
+    let (_, index) = two_servers();
+    let query = Query { text: "any new mail?", explain: true, ..Query::default() };
+    let prior_of = |document: usize| {
+        let ranking = index.search(&query, None);
+        let hit = ranking.hits.into_iter().find(|hit| hit.document == document).unwrap();
+        hit.explanation.unwrap().prior
+    };
+    assert!((prior_of(1) - 0.5).abs() < 1e-6 && (prior_of(0) + 0.5).abs() < 1e-6);
+}
+
+#[test]
+fn of_two_equal_tools_the_one_comes_first_whose_server_fits() {
+    let (documents, index) = two_servers();
+    // The last tool is of `b`, whose other tools are nearer to the text than those of `a`.
+    let row = |number: usize| match (number, documents.get(number).map(|document| document.server.as_str())) {
+        (5 | 39, _) => vec![1.0, 0.0],
+        (_, Some("b")) => vec![0.6, 0.8],
+        _ => vec![0.0, 1.0],
+    };
+    let index = index.with_vectors(Vectors::from_rows(2, (0..documents.len()).map(|at| Some(row(at)))));
+    let found = |visible: Option<&vmcp_search::Visible>, ratio: f32| {
+        let vector: &[f32] = &[1.0, 0.0];
+        let query =
+            Query { text: "whatever", vector: Some(vector), semantic_ratio: ratio, ..Query::default() };
+        index.search(&query, visible).hits.first().map(|hit| hit.document)
+    };
+    assert_eq!(found(None, 0.6), Some(39));
+    // Hidden tools say nothing about their server.
+    let visible = (0..20).chain([39]).collect();
+    let alone = found(Some(&visible), 0.6);
+    assert_eq!(alone, Some(39), "a server of one near tool");
+    let only_a = (0..20).collect();
+    assert_eq!(found(Some(&only_a), 0.6), Some(5));
+}

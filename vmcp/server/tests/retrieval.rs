@@ -21,15 +21,21 @@ struct QuerySet {
     min_ndcg_at_10: f64,
 }
 
-/// Measured by keywords alone: recall@8 .816 and NDCG@10 .675; .960 and .826; 1 and .988; .767 and .558; .763
-/// and .587; .84 and .65; .725 and .499; .8 and .584; .775 and .586; .825 and .646.
-const QUERY_SETS: [QuerySet; 10] = [
+/// Measured by keywords alone: recall@8 .816 and NDCG@10 .675; .960 and .826; 1 and .988; .767 and .585; .775
+/// and .596; .86 and .681; .528 and .403; .725 and .499; .8 and .584; .775 and .586; .825 and .646.
+const QUERY_SETS: [QuerySet; 11] = [
     QuerySet { tools: "livemcp", queries: "livemcp-llm", min_recall_at_8: 0.80, min_ndcg_at_10: 0.655 },
     QuerySet { tools: "toollinkos", queries: "toollinkos", min_recall_at_8: 0.955, min_ndcg_at_10: 0.82 },
     QuerySet { tools: "livemcp", queries: "same-needs-agents", min_recall_at_8: 0.99, min_ndcg_at_10: 0.97 },
     QuerySet { tools: "livemcp", queries: "same-needs-people", min_recall_at_8: 0.73, min_ndcg_at_10: 0.50 },
     QuerySet { tools: "livemcp", queries: "livemcp-people", min_recall_at_8: 0.735, min_ndcg_at_10: 0.565 },
     QuerySet { tools: "everyday", queries: "everyday-choosing", min_recall_at_8: 0.80, min_ndcg_at_10: 0.62 },
+    QuerySet {
+        tools: "everyday",
+        queries: "everyday-more-choosing",
+        min_recall_at_8: 0.48,
+        min_ndcg_at_10: 0.36,
+    },
     QuerySet { tools: "livemcp", queries: "livemcp-de", min_recall_at_8: 0.67, min_ndcg_at_10: 0.47 },
     QuerySet { tools: "livemcp", queries: "livemcp-es", min_recall_at_8: 0.75, min_ndcg_at_10: 0.55 },
     QuerySet { tools: "livemcp", queries: "livemcp-zh", min_recall_at_8: 0.72, min_ndcg_at_10: 0.55 },

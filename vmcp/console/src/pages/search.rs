@@ -222,6 +222,7 @@ mod tests {
             bm25_rank: Some(1),
             bm25_normalized: 0.9,
             best_clause: Some((0, 0.4)),
+            prior: 0.0,
             reliability: None,
             reliability_penalty: 0.0,
             learned_bonus: 0.125,

@@ -4,6 +4,7 @@
 //! A search without embeddings still answers, by keywords, and says so (`degraded`); with `onUnavailable:
 //! fail` it is an error instead.
 
+mod ambiguity;
 pub(super) mod search_record;
 mod short_schema;
 pub(super) mod signatures;
@@ -19,7 +20,7 @@ use vmcp_config::OnUnavailable;
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::tokens;
-use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode, first_sentence};
+use vmcp_search::{Explanation, QueryTerm, Ranking, SMALL_SET, SearchMode, first_sentence};
 
 use self::short_schema::short_schema;
 use self::visible_schema::visible_schema;
@@ -138,6 +139,9 @@ struct FindToolAnswer<'a> {
     degraded: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     degraded_reason: Option<String>,
+    /// Servers whose tools fit equally well: the user may have to say which one is meant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ambiguous_between: Vec<&'a str>,
     /// Servers that do not answer: what is not found may be theirs. The cause only with `explain`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unavailable: Vec<UnavailableServer>,
@@ -233,6 +237,13 @@ fn answer(
             .then(|| signatures::signature(context, tool, Dialect::Python)),
         explanation: hit.explanation.as_ref(),
     });
+    // A small set and a re-ranking service have scores of other scales.
+    let ambiguous_between = if ranking.visible >= SMALL_SET && found.reordering.is_none() {
+        let hits = returned.iter().zip(&ranking.hits);
+        ambiguity::tied_servers(hits.map(|(tool, hit)| (hit.score, &*tool.backend)))
+    } else {
+        Vec::new()
+    };
     // Schemas are most of an answer: they are written once, and copied into the answer.
     let tools = to_raw_value(&tools.collect::<Vec<_>>())?;
     let mut answer = FindToolAnswer {
@@ -241,6 +252,7 @@ fn answer(
         search_mode: ranking.mode,
         degraded: found.degraded.as_ref().map(|_| true),
         degraded_reason: found.degraded.as_ref().map(ToString::to_string),
+        ambiguous_between,
         unavailable,
         explain: arguments.explain.then(|| explanation(ranking, settings)),
     };

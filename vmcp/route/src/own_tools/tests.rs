@@ -1,5 +1,6 @@
 //! Tests of find_tool and call_tool, from the client's request to the backend and back.
 
+mod ambiguity;
 mod as_models_send;
 
 use serde_json::{Value, json};
