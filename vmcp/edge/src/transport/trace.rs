@@ -61,7 +61,7 @@ mod tests {
         let params = OwnedParams::from_text(format!("{{\"_meta\":{meta}}}")).unwrap();
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
-            headers.append(*name, HeaderValue::from_static(*value));
+            headers.append(*name, HeaderValue::from_static(value));
         }
         let IncomingTrace { context, ambient } = of_http(params.meta(), &headers);
         let text = |text: Option<Cow<'static, str>>| text.map(Cow::into_owned).unwrap_or_default();

@@ -92,7 +92,7 @@ impl Tools {
                 if let Err(Denied) = call::authorize_own(context, own, Some(arguments.get())) {
                     return ToolResult::Unknown;
                 }
-                return ToolResult::of_own(own_tools::run(context, own, &params).await);
+                return ToolResult::of_own(Box::pin(own_tools::run(context, own, &params)).await);
             }
             Some(Target::Backend(target)) => target,
             None => {
