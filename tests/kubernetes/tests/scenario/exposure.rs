@@ -90,6 +90,9 @@ async fn annotations_of_an_exposed_service_wait_for_the_identity() {
     };
     let was_internal = place.eventually("the load balancer", async || is_internal().await).await;
     assert!(was_internal);
+    // The Service is written before the status: until then the condition is that of the first wait.
+    let (kind, reason) = ("ExposureAllowed", "WaitsForConfiguration");
+    await_condition::<VirtualMCPServer>(&place, "x", kind, "True", kind).await;
 
     let keys = json!([{ "subject": "a", "secretKeyRef": { "name": "s", "key": "k" } }]);
     let edit = json!({ "spec": {
@@ -97,7 +100,6 @@ async fn annotations_of_an_exposed_service_wait_for_the_identity() {
         "incomingAuth": { "type": "apiKeys", "apiKeys": keys },
     } });
     place.edit::<VirtualMCPServer>("x", edit).await;
-    let (kind, reason) = ("ExposureAllowed", "WaitsForConfiguration");
     let message = await_condition::<VirtualMCPServer>(&place, "x", kind, "False", reason).await;
     assert!(message.contains("spec.resourceOverrides.service"), "{message}");
     assert_eq!(is_internal().await, Some(true));
@@ -113,7 +115,7 @@ async fn annotations_of_an_exposed_service_wait_for_the_identity() {
     in_force(&after);
     let gone = async || is_internal().await.filter(|internal| !internal);
     place.eventually("the annotation to go", gone).await;
-    await_condition::<VirtualMCPServer>(&place, "x", kind, "True", "ExposureAllowed").await;
+    await_condition::<VirtualMCPServer>(&place, "x", kind, "True", kind).await;
     assert_writes_nothing::<VirtualMCPServer>(&place, &operator, "x").await;
     place.remove().await;
 }
