@@ -288,7 +288,8 @@ async fn every_name_of_a_release_is_one_that_the_api_server_takes() {
     let place = cluster.namespace("names").await;
     let chart = chart();
     let long = "9".repeat(53);
-    for release in ["operator", "my-operator", "9lives", "a.b", long.as_str()] {
+    // Without quotes, YAML reads some as numbers or booleans, which no label may be.
+    for release in ["operator", "my-operator", "9lives", "a.b", "true", "1e3", long.as_str()] {
         let release = ["template", release, chart.as_str(), "--kube-version", "1.34"];
         let only = ["--show-only", "templates/metrics.yaml", "--namespace", place.name.as_str()];
         let arguments = [&release[..], &only[..]].concat();
@@ -296,8 +297,8 @@ async fn every_name_of_a_release_is_one_that_the_api_server_takes() {
         place.apply(&rendered).await;
     }
     let names: Vec<_> = place.list::<Service>("").await.iter().map(Service::name_any).collect();
-    assert_eq!(names.len(), 5, "{names:?}");
-    for name in ["vmcp-operator", "my-operator", "vmcp-9lives-operator", "a-b-operator"] {
+    assert_eq!(names.len(), 7, "{names:?}");
+    for name in ["vmcp-operator", "my-operator", "vmcp-9lives-operator", "a-b-operator", "true-operator"] {
         assert!(names.contains(&format!("{name}-metrics")), "{name}: {names:?}");
     }
     place.remove().await;
