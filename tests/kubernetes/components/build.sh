@@ -76,6 +76,8 @@ module_folder() { "$retry" go mod download -json "$1" | sed -nE 's#^\t"Dir": "(.
 
 build_manifests() {
   local api prometheus argo
+  say "downloading modules"
+  "$retry" go mod download
   say "compiling"
   go build -o "$1/manifest-schemas" -ldflags "-s -w" .
   GOBIN=$1 "$retry" go install -ldflags "-s -w" tool 2> >(grep -v '^go: downloading' >&2)
