@@ -63,7 +63,7 @@ impl Namespace {
         self.cluster.apply(yaml, &self.name).await
     }
 
-    /// Returns an object, unless there is none or it is being deleted.
+    /// Returns an object; `None` if it does not exist or is being deleted.
     pub async fn get<K>(&self, name: &str) -> Option<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned + Debug,
@@ -88,7 +88,7 @@ impl Namespace {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Returns a condition in the status of an object; null if there is none.
+    /// Returns a condition in the status of an object; null if the status lacks it.
     pub async fn condition(&self, object: &str, kind: &str) -> Value {
         let object = self.json(object).await;
         let conditions =

@@ -314,8 +314,8 @@ async fn a_release_is_installed_upgraded_with_its_definitions_and_uninstalled() 
     let folder = tempfile::tempdir().unwrap();
     let (older, chart) = (older_chart(folder.path()), chart());
 
-    // No pod is asked for, as there is no node; with `--wait` the definitions are served before the sample is
-    // made.
+    // No pod is asked for: this cluster lacks nodes. With `--wait` the definitions are served before the
+    // sample is made.
     let extra = "replicas=0,sample.enabled=true,embeddingServer.enabled=true";
     let install =
         ["install", "vmcp", &older, "-n", "vmcp-system", "--create-namespace", "--wait", "--set", extra];
