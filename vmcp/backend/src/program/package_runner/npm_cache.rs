@@ -48,7 +48,7 @@ pub(super) struct OwnInstallations {
 
 impl OwnInstallations {
     /// True if npx may run a package that is installed outside of its cache.
-    fn may_have(&self, name: &str, program: &str) -> bool {
+    pub(super) fn may_have(&self, name: &str, program: &str) -> bool {
         let in_folder = |folder: &Path| {
             let modules = folder.join("node_modules");
             modules.join(name).exists() || modules.join(".bin").join(program).exists()

@@ -42,11 +42,13 @@ impl PinnedPrograms {
         Self { folder }
     }
 
-    /// Returns the pinned program of a backend; `None` if its file is gone.
+    /// Returns the pinned program of a backend; `None` if its file is gone, or if npx would now start another
+    /// installation of the package.
     pub fn find(&self, run: &PackageRun) -> Option<PinnedProgram> {
         let text = fs::read_to_string(self.file(run)).ok()?;
         let pinned: PinnedProgram = serde_json::from_str(&text).ok()?;
-        is_executable(Path::new(&pinned.program)).then_some(pinned)
+        let is_there = is_executable(Path::new(&pinned.program)) && !run.has_other_installation(&pinned);
+        is_there.then_some(pinned)
     }
 
     /// Pins a program.
