@@ -293,9 +293,11 @@ fn console_sources(
     let (path, wants_key) = (std::path::absolute(path)?, needs_key(config));
     // Taken once: after an upgrade, the path of this process is that of a deleted file.
     let program = installed_program().unwrap_or_else(|_| "vmcp".into());
+    // Behind a forwarded port of a pod, a browser on loopback is on another machine.
+    let login = (!is_in_cluster()).then(|| console_login::source(program.clone(), path.clone(), env_files));
     Ok(ConsoleSources {
         remedy: Some(remedies::for_error),
-        login: Some(console_login::source(program.clone(), path.clone(), env_files)),
+        login,
         snippets: Some(Arc::new(move |url| snippets(&program, &path, url, wants_key))),
     })
 }
