@@ -43,7 +43,9 @@ pub(super) async fn connect(
         tracing::info!(error, package, "the pinned program failed; its package runner starts it");
         pins.forget(&run);
         outcome = Box::pin(connect_once(facts, hint, known)).await;
+        // `vmcp update` may have pinned another version meanwhile.
         if outcome.is_err()
+            && pins.find(&run).is_none()
             && let Err(error) = pins.save(&run, &pinned)
         {
             tracing::debug!(%error, package = run.package(), "cannot pin the program");
