@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -109,9 +110,12 @@ impl Home {
     }
 }
 
+/// Writes a program. A shell writes it: a file that this process writes could not be started while another
+/// test starts a program (`ETXTBSY`).
 fn program(file: &Path, script: &str) {
-    fs::write(file, script).unwrap();
-    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut write = Command::new("sh");
+    write.args(["-c", "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"", "sh"]).arg(file).arg(script);
+    assert!(write.status().unwrap().success());
 }
 
 #[tokio::test]

@@ -73,15 +73,15 @@ async fn begin(
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
-    /// Writes a program that stands for `vmcp` and runs `script`.
+    /// Writes a program that stands for `vmcp` and runs `script`. A shell writes it: a file that this process
+    /// writes could not be started while another test starts a program (`ETXTBSY`).
     fn program(folder: &Path, script: &str) -> PathBuf {
         let path = folder.join("vmcp");
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut write = std::process::Command::new("sh");
+        write.args(["-c", "printf '%s\\n' \"$2\" > \"$1\" && chmod 755 \"$1\"", "sh"]).arg(&path);
+        assert!(write.arg(format!("#!/bin/sh\n{script}")).status().unwrap().success());
         path
     }
 
