@@ -30,6 +30,7 @@ use crate::router::{self, BackendTarget};
 use crate::subject;
 use codex_threads::CodexCall;
 use composite::OpenRun;
+pub(crate) use composite::continues_run;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::Snapshot;

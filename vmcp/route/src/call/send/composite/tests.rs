@@ -313,6 +313,32 @@ async fn a_modern_client_carries_the_state_of_a_run() {
 }
 
 #[tokio::test]
+async fn a_call_that_goes_on_with_a_run_needs_no_arguments() {
+    let more = r#"
+  - name: confirm
+    parameters: { type: object, properties: { q: { type: string } }, required: [q] }
+    steps: [{ id: sure, type: elicitation, message: "Sure?", schema: { properties: { ok: { type: boolean } } } }]
+"#;
+    let (engine, _server) = setup(more).await;
+    let caller = asking(Era::Modern);
+    let params = json!({ "name": "composite.confirm", "arguments": { "q": "bug" } });
+    let asked = call_with(&engine, &caller, params).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let accepted = json!({ "action": "accept", "content": { "ok": true } });
+    let again = json!({
+        "name": "composite.confirm", "requestState": asked["requestState"], "inputResponses": { "sure": accepted },
+    });
+    let stranger = call_with(&engine, &caller, again.clone()).await.unwrap();
+    assert!(stranger.to_string().contains("do not fit the schema"), "a state of no seal: {stranger}");
+    let caller = Caller { continues: Some("composite".into()), ..caller };
+    let stateless = json!({ "name": "composite.confirm" });
+    let refused = call_with(&engine, &caller, stateless).await.unwrap();
+    assert!(refused.to_string().contains("do not fit the schema"), "{refused}");
+    let result = call_with(&engine, &caller, again).await.unwrap();
+    assert_eq!(result["structuredContent"]["content"], json!({ "ok": true }), "{result}");
+}
+
+#[tokio::test]
 async fn a_legacy_client_is_asked_on_the_way() {
     let (engine, _server) = setup("").await;
     let (events, mut asked) = vmcp_backend::event_queue(8);
