@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use tracing::{Instrument as _, Span, info_span};
 use vmcp_backend::{CallError, Response};
 use vmcp_engine::runs::kept::ClaimError;
+use vmcp_engine::telemetry::calls::CallRecorder;
 use vmcp_model::names::COMPOSITE;
 use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::owned::OwnedParams;
@@ -45,6 +46,7 @@ pub(crate) async fn run(
     params: &OwnedParams,
     continues: bool,
     open: &mut Option<OpenRun>,
+    recorder: &mut CallRecorder,
 ) -> Result<Response, CallError> {
     let invalid = |error: &dyn std::fmt::Display| CallError::InvalidRequest { reason: error.to_string() };
     let runs = context.engine.runs();
@@ -70,6 +72,10 @@ pub(crate) async fn run(
             error => invalid(&error),
         })?,
     };
+    if let Begin::New { id, .. } = &begin {
+        // Noted at the begin, so that the record of a dropped call names its run, as those of its steps do.
+        recorder.record().run = Some(Box::from(id.as_str()));
+    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let span = info_span!("composite.run", name = %tool.name, run = tracing::field::Empty);
     let finished = {

@@ -168,6 +168,22 @@ async fn a_run_and_its_steps_are_recorded_under_the_id_of_the_run() {
     assert_eq!(seen.take().pop().unwrap().run, None);
 }
 
+#[tokio::test]
+async fn a_dropped_run_is_recorded_under_its_id_too() {
+    let (server, seen) =
+        (Scripted::start(&[("slow", "Waits.", json!({}))]).await, Arc::<SeenCalls>::default());
+    let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
+    let hang = "compositeTools: [{ name: hang, steps: [{ id: hang, tool: fs.slow }] }]\n";
+    let yaml = backends(&[("fs", &server.url)], &format!("{KEYWORDS}{hang}"));
+    let engine = engine_with(&yaml, options).await;
+    let run = tokio::spawn(async move { call(&engine, "composite.hang", json!({})).await });
+    crate::testing::eventually("the step", || !server.calls().is_empty()).await;
+    run.abort();
+    assert!(run.await.unwrap_err().is_cancelled());
+    let ids: Vec<_> = seen.take().into_iter().map(|record| record.run).collect();
+    assert!(ids.len() == 2 && ids[0].is_some() && ids[0] == ids[1], "{ids:?}");
+}
+
 /// ToolHive: its rate limits leave out the steps.
 #[tokio::test]
 async fn a_step_beyond_the_rate_of_its_tool_is_not_sent() {
