@@ -352,6 +352,16 @@ async fn a_call_that_goes_on_with_a_run_needs_no_arguments() {
     assert!(refused.to_string().contains("do not fit the schema"), "{refused}");
     let result = call_with(&engine, &caller, again).await.unwrap();
     assert_eq!(result["structuredContent"]["content"], json!({ "ok": true }), "{result}");
+
+    let found = |parameters: Value| json!({ "tool_name": "composite.confirm", "parameters": parameters });
+    let params = json!({ "name": "optim.call_tool", "arguments": found(json!({ "q": "bug" })) });
+    let asked = call_with(&engine, &Caller { continues: None, ..caller.clone() }, params).await.unwrap();
+    let again = json!({
+        "name": "optim.call_tool", "arguments": found(json!({})), "requestState": asked["requestState"],
+        "inputResponses": { "sure": accepted },
+    });
+    let result = call_with(&engine, &caller, again).await.unwrap();
+    assert_eq!(result["structuredContent"]["content"], json!({ "ok": true }), "{result}");
 }
 
 #[tokio::test]
