@@ -97,8 +97,8 @@ impl Cluster {
         Ok(applied)
     }
 
-    /// Defines our resources, as they are committed, and waits until they are served. A second call returns at
-    /// once: the API server spends a second of a core on all of them, changed or not.
+    /// Defines our resources, as they are committed, and waits until they are served. A second call returns
+    /// at once: the API server spends a second of a core on all of them, changed or not.
     pub async fn define_resources(&self) {
         self.defined.get_or_init(async || self.define_all().await).await;
     }
