@@ -130,11 +130,15 @@ impl AuthServer {
             generation: 0,
             client: client.to_owned(),
             scope: request.scope.clone(),
-            signed_in: now(),
+            signed_in: login.signed_in_at,
             person: login.person,
             tokens: login.tokens,
         };
         let subject = grant.person.subject.clone();
+        if self.is_withdrawn(&grant) {
+            family.end();
+            return Err(NotGranted { error: WITHDRAWN, subject: Some(subject) });
+        }
         let answer = self.issue(grant, None).await;
         Granted::of(answer, subject, "tokens for a code")
     }

@@ -147,6 +147,18 @@ async fn a_withdrawn_sign_in_is_renewed_no_more_and_a_new_one_is() {
 }
 
 #[tokio::test]
+async fn a_code_of_a_withdrawn_sign_in_gives_no_tokens() {
+    let (_upstream, meeting) = Meeting::new(&["forge"]).await;
+    let (client, answer) = meeting.tokens().await;
+    let alice = meeting.authentication.identify_bearer(answer["access_token"].as_str()).await.unwrap();
+    let code = meeting.code(&client).await;
+    let of = RevokedCredentials { issuer: None, subject: Some(alice.subject().to_owned()), token_id: None };
+    meeting.authentication.revocations().order(of, Duration::from_hours(1), false).unwrap();
+    let (status, refused) = meeting.redeem(&client, &code, VERIFIER, REDIRECT).await;
+    assert_eq!((status, &refused["error"]), (StatusCode::BAD_REQUEST, &json!("invalid_grant")), "{refused}");
+}
+
+#[tokio::test]
 async fn refreshing_twice_at_once_asks_the_provider_once() {
     let (upstream, meeting) = Meeting::new(&["forge"]).await;
     upstream.shared.life.store(120, Ordering::SeqCst);
