@@ -135,10 +135,6 @@ impl AuthServer {
             tokens: login.tokens,
         };
         let subject = grant.person.subject.clone();
-        if self.is_withdrawn(&grant) {
-            family.end();
-            return Err(NotGranted { error: WITHDRAWN, subject: Some(subject) });
-        }
         let answer = self.issue(grant, None).await;
         Granted::of(answer, subject, "tokens for a code")
     }
@@ -180,6 +176,10 @@ impl AuthServer {
     /// Issues an access token, and a refresh token of the next generation. `scope` narrows the access token.
     async fn issue(&self, mut grant: Grant, scope: Option<&str>) -> Result<String, OAuthError> {
         self.renew_tokens(&mut grant).await?;
+        // After the wait for providers: an order that comes meanwhile is older than the new token.
+        if self.is_withdrawn(&grant) {
+            return Err(WITHDRAWN);
+        }
         let config = &self.config;
         let (now, expires) = (now(), grant.expires(config, now()));
         if expires < now.saturating_add(MIN_LIFE_SECS) {
