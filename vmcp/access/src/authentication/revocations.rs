@@ -99,8 +99,8 @@ impl Revocations {
         let at = now().max(earlier.unwrap_or_default());
         let life = life.min(MAX_LIFE).as_millis() as u64;
         let least = if of.token_id.is_none() { self.sign_in_life.load(Ordering::Relaxed) } else { 0 };
-        let until = at.saturating_add(life.max(least));
-        let keys_until = (life < least).then(|| at.saturating_add(life));
+        let (end, until) = (at.saturating_add(life), at.saturating_add(life.max(least)));
+        let keys_until = Some(end).filter(|end| *end < until);
         let order = Revocation { of, at, until, keys_until, is_lifted };
         let before = orders.len();
         self.merge(std::slice::from_ref(&order));
