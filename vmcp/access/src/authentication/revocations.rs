@@ -2,10 +2,10 @@
 //!
 //! An order of an operator holds from its moment on: earlier tokens and sessions end, and a new sign-in is
 //! let in. A key or a certificate has no moment of issue, so it stays refused until the order ends or is
-//! lifted. Where vmcp issues refresh tokens, an order about a subject lasts at least as long as these: a
-//! refresh token that nothing presents meanwhile would else be good again. Keys and certificates are let in
-//! after the time that the operator chose. Replicas merge their lists: of two orders about the same, the later
-//! wins.
+//! lifted. Where vmcp issues refresh tokens, an order about a subject lasts at least as long as these:
+//! otherwise a refresh token that rests meanwhile would be accepted again. Keys and certificates are let in
+//! after the time that the operator chose. Replicas merge their lists: of two orders about the same, the
+//! later wins.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
