@@ -66,7 +66,7 @@ impl PinnedPrograms {
 
     /// Removes the pin, so that the runner starts the program again.
     pub fn forget(&self, run: &PackageRun) {
-        // Fails if there is no file, which is the aim.
+        // Fails if the file is gone, which is the aim.
         let _ = fs::remove_file(self.file(run));
     }
 
