@@ -22,11 +22,10 @@ trap finish EXIT
 
 for _ in $(seq 120); do
   kill -0 "$server" 2>/dev/null || { cat "$folder/log" >&2; exit 1; }
-  if curl -sf "http://$listen/tools" 2>/dev/null | grep -q jira_get_jira_issue; then ready=1; break; fi
+  # Without a context no tool is listed. An answer without tools is not counted.
+  if curl -sf "http://$listen/tools?context=agile" 2>/dev/null | grep -q '"returnedCount":[1-9]'; then ready=1; break; fi
   sleep 0.25
 done
 [ -n "${ready:-}" ] || { echo "the tools of examples/topics.yaml are not listed after 30 seconds:" >&2; cat "$folder/log" >&2; exit 1; }
-for query in 'context=agile' 'message=I+need+to+check+PROJ-123+ticket+comments'; do
-  curl -sf "http://$listen/tools?$query" >/dev/null
-done
+curl -sf "http://$listen/tools?message=I+need+to+check+PROJ-123+ticket+comments" >/dev/null
 VMCP_URL=http://$listen/mcp VMCP_ADMIN_URL=http://$admin "$vmcp" tools metrics --output json

@@ -179,7 +179,10 @@ impl Authentication {
         let required = issuer.map(|issuer| issuer.config().required_binding).unwrap_or_default();
         let token = BoundToken { confirmation: &verified.confirmation, digest: &digest, required };
         token.check(credential, self.config.client_authorities.as_deref(), &self.replays)?;
-        self.admitted(verified.identity)
+        let identity = self.admitted(verified.identity)?;
+        // With each request: the client before may have been forgotten since this token was verified.
+        self.latest.note(&identity, verified.until);
+        Ok(identity)
     }
 
     /// Returns the client of a certificate, for a request without another credential.
@@ -236,9 +239,6 @@ impl Authentication {
         let Claims { subject, until, confirmation, all } = claims;
         let identity =
             Identity::signed_in(&issuer.config().issuer, &subject, all, Some(token.into()), upstream);
-        if !self.revocations.refuses(&identity) {
-            self.latest.note(&identity, until);
-        }
         Verified { identity, until, keys, issuer: position, confirmation }
     }
 }

@@ -4,9 +4,9 @@ mod user_folders;
 
 pub use self::user_folders::UserFolders;
 
-/// Files of each client: `~` is the home folder, unless a variable moves the place ([`UserFolders`]); `$NAME`
-/// is the file that a variable names; other relative paths are of the project. A place that ends with `/` is a
-/// folder of files ([`is_folder`]).
+/// Files of each client: `~` is the home folder, unless a variable moves the place ([`UserFolders`]);
+/// `$NAME` is the file that a variable names; other relative paths are of the project. A place that ends
+/// with `/` is a folder of files ([`is_folder`]).
 pub const CLIENTS: [(&str, &[&str]); 19] = [
     ("amp", &[".amp/settings.json", "~/.config/amp/settings.json"]),
     ("claude", &[".mcp.json", "~/.claude.json"]),

@@ -47,6 +47,7 @@ use vmcp_wire::payload::Payload;
 pub use confirmation::CONFIRMATION_PREFIX;
 pub(crate) use confirmation::ask_user;
 pub(crate) use outgoing::own_meta;
+pub(crate) use send::continues_run;
 pub(crate) use shown_arguments::escaped as shown_text;
 
 use super::answer::{Answer, ArrivingAnswer, Content, is_pending};

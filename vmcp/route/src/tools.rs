@@ -52,8 +52,11 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
     let (backend, tool) = (target.backend, target.item.tool());
     let plain = tool.and_then(|tool| without_framework_keys(params, tool));
     let params = plain.as_ref().unwrap_or(params);
+    let composite = tool.filter(|tool| &*tool.backend == COMPOSITE);
+    let goes_on = composite.is_some() && call::continues_run(context.caller, params);
     // Replaced before anything is judged: policies and schemas see the values that the backend will get.
-    let (with_values, unresolved) = if tool.is_some() && references::may_have_some(context, params) {
+    let has_references = tool.is_some() && !goes_on && references::may_have_some(context, params);
+    let (with_values, unresolved) = if has_references {
         match Box::pin(references::replaced_in_params(context, params)).await {
             Ok(with_values) => (with_values, None),
             Err(error) => (None, Some(error)),
@@ -62,7 +65,7 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
         (None, None)
     };
     let params = with_values.as_ref().unwrap_or(params);
-    let (mended, refused) = match tool.filter(|tool| &*tool.backend == COMPOSITE) {
+    let (mended, refused) = match composite.filter(|_| !goes_on) {
         Some(tool) => match Box::pin(with_checked_arguments(context, tool, params)).await {
             Ok(mended) => (mended, unresolved),
             Err(violations) => (None, unresolved.or(Some(violations))),

@@ -234,7 +234,7 @@ impl fmt::Debug for Index {
 struct QueryEvidence {
     whole: Evidence,
     clauses: Vec<Evidence>,
-    /// What each document gains beside both arms, by position; empty: nothing.
+    /// Gain of each document beside both arms, by position; empty: none.
     prior: Vec<f32>,
 }
 

@@ -37,14 +37,12 @@ async fn a_call_is_followed_from_the_table_to_its_parts() {
     alice.call_tool("echo_echo", json!({"message": WORDS})).await;
     let top = eventually("the call in the table", async || {
         let top = parsed(&vmcp.cli(&["top", "--once", "-o", "json"]).await);
-        (top["calls"][0]["item"] == "echo_echo").then_some(top)
+        // The figures of backends are another answer than the list of calls.
+        let is_counted = top["backends"][0]["figures"]["calls"] == 1;
+        (is_counted && top["calls"][0]["item"] == "echo_echo").then_some(top)
     })
     .await;
-    assert_eq!(
-        (&top["backends"][0]["name"], &top["backends"][0]["figures"]["calls"]),
-        (&json!("echo"), &json!(1)),
-        "{top}"
-    );
+    assert_eq!(top["backends"][0]["name"], "echo", "{top}");
     // Into a pipe, the live table is printed once.
     let table = vmcp.cli(&["top"]).await;
     for part in ["BACKEND", "CALLS/MIN", "LATEST CALLS", "echo_echo"] {

@@ -367,7 +367,8 @@ async fn a_limit_of_an_operation_in_python_has_its_own_error_and_its_script_reac
         "success": false, "error": "Code execution timed out after 1 seconds", "error_type": "TimeoutError", "timeout": 1.0,
     });
     assert_eq!(hangs.structured(), &shape, "{}", hangs.text);
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    // Far below the limit of the others, and above what a busy machine adds.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     for (operation, kind, line, limit) in [
         ("python: 'a' * 10**10", "MemoryError", None, None),
         ("python: print('x' * 100000)", "OutputLimitError", None, Some(65_536)),

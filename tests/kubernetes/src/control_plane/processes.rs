@@ -54,8 +54,8 @@ impl Processes {
         let mut command = Command::new(program);
         let log = File::options().create(true).append(true).open(self.log(name)).expect("a log file");
         command.args(flags);
-        // All of them are Go programs: memory is left, and cores are not. Collecting garbage at five times
-        // the live heap saves a sixth of them.
+        // Memory is left, and cores are not: garbage that these Go programs collect at five times their live
+        // heap takes a sixth less of a core.
         command.envs([("GOGC", "400"), ("GOMEMLIMIT", "600MiB")]);
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log file")).stderr(log);
         let child = command.process_group(self.group.unwrap_or_default()).spawn();

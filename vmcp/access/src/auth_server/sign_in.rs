@@ -148,10 +148,10 @@ impl AuthServer {
             tracing::warn!(provider = state.provider, "an answer to a sign-in came twice");
             return expired();
         }
-        let (wanted, before) = match state.stage {
-            Stage::Begin(wanted) => (wanted, None),
+        let (wanted, signed_in_at, before) = match state.stage {
+            Stage::Begin(wanted) => (wanted, now(), None),
             Stage::Continue(at) => match self.process.logins.take(at.login) {
-                Some(login) => (login.request, Some((login.person, login.tokens))),
+                Some(login) => (login.request, login.signed_in_at, Some((login.person, login.tokens))),
                 None => return expired(),
             },
         };
@@ -190,7 +190,7 @@ impl AuthServer {
             return self.told(&state.provider, &UpstreamError::Wrong(reason), &wanted);
         };
         self.go_on(
-            Login { request: wanted, person, tokens, until: self.deadline() },
+            Login { request: wanted, person, tokens, signed_in_at, until: self.deadline() },
             state.browser,
             request.home,
         )

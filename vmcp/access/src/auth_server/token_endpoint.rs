@@ -130,7 +130,7 @@ impl AuthServer {
             generation: 0,
             client: client.to_owned(),
             scope: request.scope.clone(),
-            signed_in: now(),
+            signed_in: login.signed_in_at,
             person: login.person,
             tokens: login.tokens,
         };
@@ -176,6 +176,10 @@ impl AuthServer {
     /// Issues an access token, and a refresh token of the next generation. `scope` narrows the access token.
     async fn issue(&self, mut grant: Grant, scope: Option<&str>) -> Result<String, OAuthError> {
         self.renew_tokens(&mut grant).await?;
+        // After the wait for providers: an order that comes meanwhile is older than the new token.
+        if self.is_withdrawn(&grant) {
+            return Err(WITHDRAWN);
+        }
         let config = &self.config;
         let (now, expires) = (now(), grant.expires(config, now()));
         if expires < now.saturating_add(MIN_LIFE_SECS) {

@@ -2,7 +2,10 @@
 //!
 //! An order of an operator holds from its moment on: earlier tokens and sessions end, and a new sign-in is
 //! let in. A key or a certificate has no moment of issue, so it stays refused until the order ends or is
-//! lifted. Replicas merge their lists: of two orders about the same, the later wins.
+//! lifted. Where vmcp issues refresh tokens, an order about a subject lasts at least as long as these:
+//! otherwise a refresh token that rests meanwhile would be accepted again. Keys and certificates are let in
+//! after the time that the operator chose. Replicas merge their lists: of two orders about the same, the
+//! later wins.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +47,9 @@ pub struct Revocation {
     pub at: u64,
     /// The end of the order, in milliseconds since 1970.
     pub until: u64,
+    /// The end for credentials that have no moment of issue; `None`: as `until`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys_until: Option<u64>,
     /// True if the order lifts an earlier one.
     #[serde(default)]
     pub is_lifted: bool,
@@ -65,12 +71,19 @@ pub enum RevocationError {
 pub struct Revocations {
     orders: ArcSwap<Vec<Revocation>>,
     version: AtomicU64,
+    /// Least life of an order about a subject, in milliseconds: that of vmcp's refresh tokens.
+    sign_in_life: AtomicU64,
     /// Held while the list changes.
     change: Mutex<()>,
 }
 
 impl Revocations {
-    /// Gives an order that holds for `life`.
+    /// Makes later orders about a subject last at least for the life of refresh tokens.
+    pub(crate) fn outlast_refresh_tokens(&self, life: Duration) {
+        self.sign_in_life.store(life.min(MAX_LIFE).as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Gives an order that holds for `life`; for sign-ins through vmcp, as long as their refresh tokens live.
     pub fn order(
         &self,
         of: RevokedCredentials,
@@ -84,8 +97,11 @@ impl Revocations {
         let orders = self.orders.load();
         let earlier = orders.iter().filter(|order| order.of == of).map(|order| order.at + 1).max();
         let at = now().max(earlier.unwrap_or_default());
-        let until = at.saturating_add(life.min(MAX_LIFE).as_millis() as u64);
-        let order = Revocation { of, at, until, is_lifted };
+        let life = life.min(MAX_LIFE).as_millis() as u64;
+        let least = if of.token_id.is_none() { self.sign_in_life.load(Ordering::Relaxed) } else { 0 };
+        let (end, until) = (at.saturating_add(life), at.saturating_add(life.max(least)));
+        let keys_until = Some(end).filter(|end| *end < until);
+        let order = Revocation { of, at, until, keys_until, is_lifted };
         let before = orders.len();
         self.merge(std::slice::from_ref(&order));
         let is_taken = self.orders.load().contains(&order);
@@ -131,7 +147,10 @@ impl Revocations {
             // Whole seconds: a token of the second of the order may be from before it.
             Some((issued.max(0.0) as u64).saturating_mul(1000))
         };
-        self.concerns(identity, |order| issued(identity).is_none_or(|issued| issued <= order.at))
+        self.concerns(identity, |order| match issued(identity) {
+            Some(issued) => issued <= order.at,
+            None => order.keys_until.is_none_or(|end| end > now()),
+        })
     }
 
     /// Returns true if a session of an identity is refused that began at this time, in milliseconds.
@@ -200,6 +219,22 @@ mod tests {
     }
 
     #[test]
+    fn an_order_outlasts_refresh_tokens_and_keys_are_let_in_after_the_asked_time() {
+        let revocations = Revocations::default();
+        revocations.outlast_refresh_tokens(7 * DAY);
+        let token = identity("https://vmcp", "alice", &json!({"iat": now() / 1000 - 60}));
+        let key = identity("apiKeys", "alice", &json!({}));
+        let order = revocations.order(subject("alice"), Duration::ZERO, false).unwrap();
+        assert_eq!(order.until - order.at, 7 * DAY.as_millis() as u64);
+        assert!(revocations.refuses(&token) && !revocations.refuses(&key));
+        let longer = revocations.order(subject("alice"), 8 * DAY, false).unwrap();
+        assert_eq!((longer.until - longer.at, longer.keys_until), (8 * DAY.as_millis() as u64, None));
+        assert!(revocations.refuses(&token) && revocations.refuses(&key));
+        revocations.order(subject("alice"), DAY, true).unwrap();
+        assert!(!revocations.refuses(&token), "lifted");
+    }
+
+    #[test]
     fn an_order_is_about_one_issuer_or_one_token_where_it_says_so() {
         let revocations = Revocations::default();
         let of_partner = RevokedCredentials { issuer: Some("https://partner".into()), ..subject("alice") };
@@ -217,7 +252,9 @@ mod tests {
 
     #[test]
     fn the_later_order_wins_whichever_way_lists_are_merged_and_ended_orders_go() {
-        let order = |at, is_lifted| Revocation { of: subject("alice"), at, until: now() + 60_000, is_lifted };
+        let until = now() + 60_000;
+        let order =
+            |at, is_lifted| Revocation { of: subject("alice"), at, until, keys_until: None, is_lifted };
         let (first, second) = (order(1, false), order(2, true));
         for orders in [[first.clone(), second.clone()], [second.clone(), first.clone()]] {
             let revocations = Revocations::default();

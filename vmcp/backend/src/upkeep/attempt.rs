@@ -26,16 +26,16 @@ const PACKAGE_RUNNERS: [&str; 9] = ["npx", "uvx", "uv", "bunx", "bun", "pnpm", "
 
 /// Connects, once a program has a slot to start in; returns the connection, and its time from the slot on.
 /// `known` is true for a backend that was listed before. Where a pinned program fails, its package runner
-/// starts it, and may install it again.
+/// starts it, and may install it again. The pin stays if the runner fails too, as npx does offline.
 pub(super) async fn connect(
     facts: &Facts,
     hint: EraHint,
     known: bool,
 ) -> Result<(Connection, Duration), LinkError> {
-    let is_pinned = facts.pinned_program().is_some();
+    let pinned = facts.pinned_program();
     let mut outcome = Box::pin(connect_once(facts, hint, known)).await;
     if let Err(error) = &outcome
-        && is_pinned
+        && let Some(pinned) = pinned
         && !matches!(error, LinkError::Stopped)
         && let Some((pins, run)) = facts.package_run()
     {
@@ -43,6 +43,13 @@ pub(super) async fn connect(
         tracing::info!(error, package, "the pinned program failed; its package runner starts it");
         pins.forget(&run);
         outcome = Box::pin(connect_once(facts, hint, known)).await;
+        // `vmcp update` may have pinned another version meanwhile.
+        if outcome.is_err()
+            && pins.find(&run).is_none()
+            && let Err(error) = pins.save(&run, &pinned)
+        {
+            tracing::debug!(%error, package = run.package(), "cannot pin the program");
+        }
     }
     if outcome.is_ok() && facts.pinned_program().is_none() {
         pin(facts);

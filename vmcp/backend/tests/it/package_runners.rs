@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -34,6 +35,7 @@ impl Home {
         );
         program(&home.server(), &server);
         let npx = "#!/bin/sh\necho npx >> \"$LOG\"; shift 2; export BY_NPX=1\n\
+                   if [ -e \"$HOME/offline\" ]; then exit 4; fi\n\
                    exec sh \"$HOME/.npm/_npx/abc/node_modules/.bin/notes-mcp\" \"$@\"\n";
         program(&home.path("npx"), npx);
         home
@@ -57,6 +59,13 @@ impl Home {
 
     /// Starts the backend and calls it.
     async fn start(&self, settings: BackendSettings) -> Backend {
+        let backend = self.open(settings);
+        call(&backend, "echo").await.unwrap();
+        backend
+    }
+
+    /// Starts the backend, with an empty file `starts`.
+    fn open(&self, settings: BackendSettings) -> Backend {
         let log = self.log();
         let _none = fs::remove_file(&log);
         let variable = |name: &str, path: &Path| (name.to_owned(), Secret::from(path.to_str().unwrap()));
@@ -68,9 +77,7 @@ impl Home {
             inherit_env: Vec::new(),
             idle_timeout: None,
         };
-        let backend = Backend::start(spec("notes", transport), settings, None);
-        call(&backend, "echo").await.unwrap();
-        backend
+        Backend::start(spec("notes", transport), settings, None)
     }
 
     fn log(&self) -> PathBuf {
@@ -79,7 +86,7 @@ impl Home {
 
     /// Returns the lines of `starts`.
     fn starts(&self) -> Vec<String> {
-        fs::read_to_string(self.log()).unwrap().lines().map(str::to_owned).collect()
+        fs::read_to_string(self.log()).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
     /// Starts the backend, calls it, and stops it; returns the lines that were added to `starts`.
@@ -103,9 +110,12 @@ impl Home {
     }
 }
 
+/// Writes a program. A shell writes it: a file that this process writes could not be started while another
+/// test starts a program (`ETXTBSY`).
 fn program(file: &Path, script: &str) {
-    fs::write(file, script).unwrap();
-    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut write = Command::new("sh");
+    write.args(["-c", "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"", "sh"]).arg(file).arg(script);
+    assert!(write.status().unwrap().success());
 }
 
 #[tokio::test]
@@ -129,4 +139,28 @@ async fn a_pinned_program_that_is_gone_or_fails_is_started_by_npx() {
     fs::remove_file(home.0.path().join("broken")).unwrap();
     fs::set_permissions(home.server(), fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(home.run(home.settings()).await, ["npx", "server --port 1"], "not executable any more");
+}
+
+#[tokio::test]
+async fn a_pin_outlives_a_failure_that_its_runner_shares() {
+    let home = Home::new();
+    home.pin().await;
+    for file in ["broken", "offline"] {
+        fs::write(home.0.path().join(file), "").unwrap();
+    }
+    let backend = home.open(home.settings());
+    eventually("a start by npx", || home.starts().contains(&"npx".to_owned()).then_some(())).await;
+    fs::remove_file(home.0.path().join("broken")).unwrap();
+    eventually("a start without npx", || home.starts().last()?.starts_with("server").then_some(())).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_package_that_the_project_installs_after_its_pin_is_started_by_npx() {
+    let home = Home::new();
+    home.pin().await;
+    fs::create_dir_all(home.0.path().join("node_modules/notes-mcp")).unwrap();
+    assert_eq!(home.run(home.settings()).await, ["npx", "server --port 1"]);
+    fs::remove_dir_all(home.0.path().join("node_modules")).unwrap();
+    assert_eq!(home.run(home.settings()).await, ["server --port 1"], "the pin has stayed");
 }

@@ -172,7 +172,9 @@ pub(super) fn is_opencode(name: &str) -> bool {
 pub(super) fn counts_seconds(name: &str) -> bool {
     let mut parts = name.rsplit(['/', '\\']);
     let (file, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    matches!(file, "cline_mcp_settings.json" | "mcp_settings.json") || matches!(folder, ".roo" | "goose")
+    matches!(file, "cline_mcp_settings.json" | "mcp_settings.json")
+        || folder == ".roo"
+        || (folder, file) == ("goose", "config.yaml")
 }
 
 /// Returns true for a file of Gemini, by its path or by its own keys.
@@ -453,7 +455,7 @@ mod tests {
         ] {
             assert!(counts_seconds(name), "{name}");
         }
-        for name in [".mcp.json", "/me/.gemini/settings.json", "config.yaml"] {
+        for name in [".mcp.json", "/me/.gemini/settings.json", "config.yaml", "/me/goose/.mcp.json"] {
             assert!(!counts_seconds(name), "{name}");
         }
     }

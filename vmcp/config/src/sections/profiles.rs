@@ -43,8 +43,8 @@ pub struct RawProfile {
     pub tools: Vec<String>,
     /// Only tools belong to it that their server declares to change nothing (`readOnlyHint: true`).
     pub read_only: bool,
-    /// Scripts belong to it where `optimizer.tools` offers them. `false`: for clients that bring a code mode of
-    /// their own. Default: `true`.
+    /// Scripts belong to it where `optimizer.tools` offers them. `false`: for clients that bring a code mode
+    /// of their own. Default: `true`.
     pub code_mode: Option<bool>,
     /// Tools that its `tools/list` shows. Default: `optimizer.exposure`.
     pub exposure: Option<Exposure>,

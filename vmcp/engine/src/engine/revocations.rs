@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use vmcp_access::authentication::revocations::{
     Revocation, RevocationError, Revocations, RevokedCredentials,
 };
@@ -20,6 +21,8 @@ pub(super) struct WithdrawnCredentials {
     /// Tokens for listings, which may be of a person whose sign-in is withdrawn.
     latest: LatestTokens,
     file: Option<PathBuf>,
+    /// Held while the file is written: of two orders at once, the later list must be written last.
+    saving: Mutex<()>,
 }
 
 impl WithdrawnCredentials {
@@ -38,7 +41,7 @@ impl WithdrawnCredentials {
                 }
             }
         }
-        WithdrawnCredentials { revocations, latest, file }
+        WithdrawnCredentials { revocations, latest, file, saving: Mutex::default() }
     }
 
     /// Returns the credentials that are refused.
@@ -63,6 +66,7 @@ impl WithdrawnCredentials {
     /// Writes the orders in force, whole or not at all.
     fn save(&self) {
         let Some(path) = self.file.as_deref() else { return };
+        let _saving = self.saving.lock();
         let temporary = path.with_extension("json.new");
         let written = serde_json::to_vec(&*self.revocations.all())
             .map_err(std::io::Error::from)

@@ -14,7 +14,7 @@ use crate::inputs::Argument;
 
 /// Packages that run code which the entry names in its arguments: interpreters, runners of packages, and
 /// bridges that start a command.
-const RUNNERS: [&str; 34] = [
+const RUNNERS: [&str; 35] = [
     "bun",
     "bunx",
     "concurrently",
@@ -24,6 +24,7 @@ const RUNNERS: [&str; 34] = [
     "execa-cli",
     "graalpy",
     "ipython",
+    "mcp-proxy",
     "nodemon",
     "npm",
     "npx",
@@ -50,6 +51,7 @@ const RUNNERS: [&str; 34] = [
     "node",
     "python",
 ];
+
 /// A grammar of names or versions.
 type Grammar = fn(&str) -> bool;
 

@@ -166,6 +166,10 @@ fn hostile_packages_are_refused_by_the_field_that_attacks() {
             "packages[0].identifier: `Python3.12` runs any code",
         ),
         (json!({ "registryType": "pypi", "identifier": "pypy3" }), "packages[0].identifier: `pypy3` runs"),
+        (
+            json!({ "registryType": "pypi", "identifier": "mcp_proxy" }),
+            "packages[0].identifier: `mcp_proxy` runs",
+        ),
         (json!({ "version": "latest" }), "packages[0].version: `latest` is not an exact version"),
         (json!({ "version": "1.2.0 --registry=x" }), "packages[0].version"),
         (json!({ "version": null }), "packages[0].version: no version is given"),

@@ -1,5 +1,4 @@
-//! A `python:` operation: its script, and the data as values for it. Code mode runs the script; nothing here
-//! does.
+//! A `python:` operation: its script, and the data as values for it. Code mode runs the script.
 
 use std::time::Duration;
 

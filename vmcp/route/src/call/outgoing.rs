@@ -2,7 +2,9 @@
 //! where the backend takes none. The backend's own name for the subject is written in its place when the
 //! request is sent; all other bytes stay.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
 use vmcp_backend::CallError;
 use vmcp_wire::headers::build_param_headers;
 use vmcp_wire::lists::tasks::TASK;
@@ -19,11 +21,15 @@ const META_OF_A_REQUEST: [&str; 2] = ["io.modelcontextprotocol/", "vmcp/"];
 
 /// Returns the client's own `_meta` as JSON, for the calls of a step or of a script; `None` if it is empty.
 pub(crate) fn own_meta(params: &OwnedParams) -> Option<String> {
-    let mut meta: Map<String, Value> = serde_json::from_str(params.get(META)?).ok()?;
+    // Values stay as written: as a `Value`, a long number would lose digits.
+    let mut meta: BTreeMap<String, &RawValue> = serde_json::from_str(params.get(META)?).ok()?;
     let is_of_request =
         |key: &str| key == PROGRESS_TOKEN || META_OF_A_REQUEST.iter().any(|prefix| key.starts_with(prefix));
     meta.retain(|key, _| !is_of_request(key));
-    (!meta.is_empty()).then(|| Value::Object(meta).to_string())
+    if meta.is_empty() {
+        return None;
+    }
+    serde_json::to_string(&meta).ok()
 }
 
 /// The parameters of one request to a backend.
@@ -59,5 +65,19 @@ impl Outgoing {
             }
         }
         Ok(outgoing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_the_clients_own_metadata_stay_as_written() {
+        let meta = |meta: &str| own_meta(&OwnedParams::from_text(format!(r#"{{"_meta":{meta}}}"#)).unwrap());
+        let mixed = r#"{"vmcp/run":"r1","a/n":12345678901234567890123,"progressToken":7,"a/x":{"b": 1.50}}"#;
+        assert_eq!(meta(mixed).as_deref(), Some(r#"{"a/n":12345678901234567890123,"a/x":{"b": 1.50}}"#));
+        assert_eq!(meta(r#"{"progressToken":7,"io.modelcontextprotocol/logLevel":"debug"}"#), None);
+        assert_eq!(meta("null"), None);
     }
 }

@@ -30,6 +30,7 @@ use crate::router::{self, BackendTarget};
 use crate::subject;
 use codex_threads::CodexCall;
 use composite::OpenRun;
+pub(crate) use composite::continues_run;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::Snapshot;
@@ -248,7 +249,8 @@ impl Exchange<'_> {
     /// Runs a composite tool in place of a request.
     async fn run(&mut self, tool: &Arc<CompositeTool>, params: &OwnedParams) -> Result<Response, CallError> {
         self.recorder.asks(params.text().len());
-        let run = composite::run(self.way.context, tool, params, self.continues, &mut self.open_run);
+        let (context, open, recorder) = (self.way.context, &mut self.open_run, &mut *self.recorder);
+        let run = composite::run(context, tool, params, self.continues, open, recorder);
         let answer = Box::pin(run).await;
         self.recorder.answered(answer.as_ref().map_or_else(CallError::transmission, |_| Transmission::Sent));
         let run = self.open_run.as_ref().and_then(OpenRun::id).map(Box::from);

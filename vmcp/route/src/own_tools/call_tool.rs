@@ -132,8 +132,9 @@ async fn call(
         }
         _ => Ok(()),
     };
+    let goes_on = &*tool.backend == COMPOSITE && call::continues_run(context.caller, params);
     let refused = unresolved.as_ref().or(checked.as_ref().err()).or(strict.as_ref().err());
-    if let Some(message) = refused {
+    if let Some(message) = refused.filter(|_| !goes_on) {
         authorized.settle(Outcome::ToolError);
         return Answer::own(failure(tool, ErrorType::InvalidInput, message.clone()).to_result());
     }

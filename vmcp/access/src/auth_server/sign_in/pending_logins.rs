@@ -30,6 +30,8 @@ pub(in crate::auth_server) struct Login {
     pub(in crate::auth_server) request: AuthorizationRequest,
     pub(in crate::auth_server) person: Person,
     pub(in crate::auth_server) tokens: Vec<ProviderTokens>,
+    /// Time of the first sign-in, in seconds since 1970.
+    pub(in crate::auth_server) signed_in_at: u64,
     /// The moment after which nothing comes of it.
     pub(in crate::auth_server) until: Instant,
 }

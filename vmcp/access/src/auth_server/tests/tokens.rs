@@ -147,6 +147,33 @@ async fn a_withdrawn_sign_in_is_renewed_no_more_and_a_new_one_is() {
 }
 
 #[tokio::test]
+async fn listings_have_the_token_of_a_known_client_after_another_one_is_forgotten() {
+    let (upstream, meeting) = Meeting::new(&["forge"]).await;
+    let tokens = backend(&upstream.config(&["forge"]), &meeting);
+    let (_, answer) = meeting.tokens().await;
+    let access = answer["access_token"].as_str();
+    for _ in ["verified", "known"] {
+        meeting.authentication.identify_bearer(access).await.unwrap();
+        let listed = tokens.token(Subject::Vmcp, None).await.unwrap();
+        assert_eq!(listed, Some("upstream-token-1".into()));
+        meeting.authentication.latest_tokens().forget_if(|_| true);
+        assert_eq!(tokens.token(Subject::Vmcp, None).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_code_of_a_withdrawn_sign_in_gives_no_tokens() {
+    let (_upstream, meeting) = Meeting::new(&["forge"]).await;
+    let (client, answer) = meeting.tokens().await;
+    let alice = meeting.authentication.identify_bearer(answer["access_token"].as_str()).await.unwrap();
+    let code = meeting.code(&client).await;
+    let of = RevokedCredentials { issuer: None, subject: Some(alice.subject().to_owned()), token_id: None };
+    meeting.authentication.revocations().order(of, Duration::from_hours(1), false).unwrap();
+    let (status, refused) = meeting.redeem(&client, &code, VERIFIER, REDIRECT).await;
+    assert_eq!((status, &refused["error"]), (StatusCode::BAD_REQUEST, &json!("invalid_grant")), "{refused}");
+}
+
+#[tokio::test]
 async fn refreshing_twice_at_once_asks_the_provider_once() {
     let (upstream, meeting) = Meeting::new(&["forge"]).await;
     upstream.shared.life.store(120, Ordering::SeqCst);

@@ -10,7 +10,7 @@ pub(super) enum Runner {
     Uvx,
 }
 
-/// What a runner is asked to run.
+/// Words of a runner's command line, by their meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PackageCommand {
     pub(super) runner: Runner,

@@ -48,7 +48,7 @@ pub(super) struct OwnInstallations {
 
 impl OwnInstallations {
     /// True if npx may run a package that is installed outside of its cache.
-    fn may_have(&self, name: &str, program: &str) -> bool {
+    pub(super) fn may_have(&self, name: &str, program: &str) -> bool {
         let in_folder = |folder: &Path| {
             let modules = folder.join("node_modules");
             modules.join(name).exists() || modules.join(".bin").join(program).exists()
@@ -88,6 +88,15 @@ pub(super) fn installed(
     (is_executable(&file) && !own.may_have(name, &program)).then_some(())?;
     let program = file.to_str()?.to_owned();
     Some(PinnedProgram { package: name.to_owned(), version: manifest.version, program, skipped: 0 })
+}
+
+/// Returns the version of a pinned program's package now: an npx by hand installs a newer one in the same
+/// folder. `None` for a program of uv.
+pub(super) fn installed_version(pinned: &PinnedProgram) -> Option<String> {
+    let modules = Path::new(&pinned.program).parent()?.parent()?;
+    let text = read(&modules.join(&pinned.package).join("package.json"))?;
+    let manifest: Manifest = serde_json::from_str(&text).ok()?;
+    Some(manifest.version)
 }
 
 /// Returns the name of a package's program: the only one, or the one with the package's name.
@@ -178,6 +187,25 @@ mod tests {
             assert!(found.is_none_or(|found| found.version == "1.0.0"), "{package}");
         }
         assert_eq!(installed("server@9", None, home.path(), &own), None, "never installed");
+    }
+
+    #[test]
+    fn the_version_of_a_pinned_program_is_the_one_that_is_there() {
+        let home = tempfile::tempdir().unwrap();
+        let own = OwnInstallations { cwd: home.path().join("work"), prefixes: vec![] };
+        let installed_at = |version: &str| {
+            install(home.path(), "a", "@me/server", &json!({"version": version, "bin": "index.js"}))
+        };
+        installed_at("1.0.0");
+        let pinned = installed("@me/server", None, home.path(), &own).unwrap();
+        assert_eq!(installed_version(&pinned).as_deref(), Some("1.0.0"));
+        let bins = installed_at("1.1.0");
+        assert_eq!(installed_version(&pinned).as_deref(), Some("1.1.0"));
+        let of_uv = bins.with_file_name("bin").join("server").display().to_string();
+        assert_eq!(
+            installed_version(&PinnedProgram { package: "other".to_owned(), program: of_uv, ..pinned }),
+            None
+        );
     }
 
     #[test]

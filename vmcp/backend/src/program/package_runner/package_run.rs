@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -26,7 +27,7 @@ const INSTALL_TIME: Duration = Duration::from_mins(10);
 const MAX_ERROR: usize = 300;
 
 /// A backend that npx or uvx starts: its command line and its environment.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PackageRun {
     command: String,
     package: PackageCommand,
@@ -36,15 +37,34 @@ pub struct PackageRun {
     key: String,
 }
 
+impl fmt::Debug for PackageRun {
+    /// Leaves the environment out, which holds secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PackageRun { command, package, env: _, cwd, key } = self;
+        f.debug_struct("PackageRun")
+            .field("command", command)
+            .field("package", package)
+            .field("cwd", cwd)
+            .field("key", key)
+            .finish_non_exhaustive()
+    }
+}
+
 impl PackageRun {
     /// Returns the run of a backend; `None` if its program is another one, or its options ask for a fresh
-    /// installation at each start.
+    /// installation or a file of variables at each start.
     pub fn of(transport: &Transport) -> Option<Self> {
         let Transport::Stdio { command, args, env, cwd, inherit_env, idle_timeout: _ } = transport else {
             return None;
         };
         let package = PackageCommand::parse(command, args)?;
         let env = environment::of_program(env, inherit_env);
+        if package.runner == Runner::Uvx
+            && env.get(OsStr::new("UV_ENV_FILE")).is_some_and(|it| !it.is_empty())
+        {
+            // uvx gives its program the variables of this file, as with `--env-file`.
+            return None;
+        }
         let is_of_runner = |name: &str| {
             let lower = name.to_ascii_lowercase();
             lower.starts_with("npm_config_") || lower.starts_with("uv_") || name == "HOME"
@@ -142,6 +162,24 @@ impl PackageRun {
 
     fn of_npm(&self) -> Option<PinnedProgram> {
         let PackageCommand { package, program, skipped, .. } = &self.package;
+        let (cache, own) = self.npm_places()?;
+        let found = npm_cache::installed(package, program.as_deref(), &cache, &own)?;
+        Some(PinnedProgram { skipped: *skipped, ..found })
+    }
+
+    /// True if npx would start another installation than the pinned one: one of the working directory, which
+    /// is no part of the key, or a global one. Either may be newer than the pin.
+    pub(super) fn has_other_installation(&self, pinned: &PinnedProgram) -> bool {
+        if self.package.runner != Runner::Npx {
+            return false;
+        }
+        let program = Path::new(&pinned.program).file_name().and_then(OsStr::to_str);
+        let places = program.zip(self.npm_places());
+        places.is_some_and(|(program, (_, own))| own.may_have(&pinned.package, program))
+    }
+
+    /// Returns the folder of npm's cache, and the places where npx looks before it.
+    fn npm_places(&self) -> Option<(PathBuf, OwnInstallations)> {
         let home = self.variable("HOME").map(PathBuf::from)?;
         let files = [self.cwd.join(".npmrc"), home.join(".npmrc")];
         let cache = match self.npm_setting("cache", &files) {
@@ -149,18 +187,26 @@ impl PackageRun {
             None => home.join(".npm"),
         };
         let of_setting = self.npm_setting("prefix", &files).map(|prefix| in_home(&prefix, &home));
-        let of_runner = self.runner_folder().and_then(|bin| bin.parent().map(Path::to_owned));
-        let own = OwnInstallations {
-            cwd: self.cwd.clone(),
-            prefixes: of_setting.into_iter().chain(of_runner).collect(),
-        };
-        let found = npm_cache::installed(package, program.as_deref(), &cache, &own)?;
-        Some(PinnedProgram { skipped: *skipped, ..found })
+        let prefixes = of_setting.into_iter().chain(self.usual_prefixes()).collect();
+        Some((cache, OwnInstallations { cwd: self.cwd.clone(), prefixes }))
     }
 
     fn of_uv(&self, answer: &str) -> Option<PinnedProgram> {
         let found = uv_environment::parsed(answer, self.package.program.as_deref()?)?;
         Some(PinnedProgram { skipped: self.package.skipped, ..found })
+    }
+
+    /// Returns the prefixes that npm may have by default: the one of Debian, the one of the runner, and those
+    /// of the file behind it, where the runner is a link.
+    fn usual_prefixes(&self) -> Vec<PathBuf> {
+        let mut prefixes = vec![PathBuf::from("/usr/local")];
+        if let Some(bin) = self.runner_folder() {
+            prefixes.extend(bin.parent().map(Path::to_owned));
+            let file = Path::new(&self.command).file_name().map(|name| bin.join(name));
+            let linked = file.and_then(|file| file.canonicalize().ok()).unwrap_or_default();
+            prefixes.extend(linked.ancestors().skip(1).map(Path::to_owned));
+        }
+        prefixes
     }
 
     /// Returns the folder of the runner's program.
@@ -209,15 +255,44 @@ mod tests {
     use super::*;
 
     fn run(args: &[&str], env: &[(&str, &str)]) -> PackageRun {
+        run_by("npx", args, env).unwrap()
+    }
+
+    fn run_by(command: &str, args: &[&str], env: &[(&str, &str)]) -> Option<PackageRun> {
         let transport = Transport::Stdio {
-            command: "npx".to_owned(),
+            command: command.to_owned(),
             args: args.iter().map(|each| (*each).to_owned()).collect(),
             env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect(),
             cwd: None,
             inherit_env: Vec::new(),
             idle_timeout: None,
         };
-        PackageRun::of(&transport).unwrap()
+        PackageRun::of(&transport)
+    }
+
+    #[test]
+    fn a_file_of_variables_is_left_to_uvx_and_debug_shows_no_secret() {
+        let file = [("UV_ENV_FILE", "/srv/.env"), ("TOKEN", "s3cret")];
+        assert!(run_by("uvx", &["time"], &file).is_none());
+        assert!(run_by("uvx", &["time"], &[("UV_ENV_FILE", "")]).is_some());
+        let debug = format!("{:?}", run_by("npx", &["time"], &file).unwrap());
+        assert!(debug.contains("time") && !debug.contains("s3cret"), "{debug}");
+    }
+
+    #[test]
+    fn a_global_installation_is_found_behind_a_link_to_npx() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let npm = home.join("node/lib/node_modules/npm/bin");
+        std::fs::create_dir_all(&npm).unwrap();
+        std::fs::create_dir_all(home.join("bin")).unwrap();
+        std::fs::write(npm.join("npx-cli.js"), "").unwrap();
+        let npx = home.join("bin/npx");
+        std::os::unix::fs::symlink(npm.join("npx-cli.js"), &npx).unwrap();
+        let prefixes = run_by(npx.to_str().unwrap(), &["server"], &[]).unwrap().usual_prefixes();
+        for prefix in [home.clone(), home.join("node")] {
+            assert!(prefixes.contains(&prefix), "{prefix:?}: {prefixes:?}");
+        }
     }
 
     #[test]

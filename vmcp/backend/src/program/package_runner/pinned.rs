@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::npm_cache::is_executable;
+use super::npm_cache::{installed_version, is_executable};
 use super::package_run::PackageRun;
 
 /// The program behind a package runner: later starts run it, in place of the runner.
@@ -15,7 +15,7 @@ use super::package_run::PackageRun;
 pub struct PinnedProgram {
     /// Name of the package.
     pub package: String,
-    /// Version of the package when it was pinned.
+    /// Version of the package.
     pub version: String,
     /// Path of the program.
     pub program: String,
@@ -42,11 +42,16 @@ impl PinnedPrograms {
         Self { folder }
     }
 
-    /// Returns the pinned program of a backend; `None` if its file is gone.
+    /// Returns the pinned program of a backend; `None` if its file is gone, or if npx would now start another
+    /// installation of the package.
     pub fn find(&self, run: &PackageRun) -> Option<PinnedProgram> {
         let text = fs::read_to_string(self.file(run)).ok()?;
         let pinned: PinnedProgram = serde_json::from_str(&text).ok()?;
-        is_executable(Path::new(&pinned.program)).then_some(pinned)
+        if !is_executable(Path::new(&pinned.program)) || run.has_other_installation(&pinned) {
+            return None;
+        }
+        let version = installed_version(&pinned).unwrap_or_else(|| pinned.version.clone());
+        Some(PinnedProgram { version, ..pinned })
     }
 
     /// Pins a program.
@@ -61,7 +66,7 @@ impl PinnedPrograms {
 
     /// Removes the pin, so that the runner starts the program again.
     pub fn forget(&self, run: &PackageRun) {
-        // Fails if there is no file, which is the aim.
+        // Fails if the file is gone, which is the aim.
         let _ = fs::remove_file(self.file(run));
     }
 

@@ -46,7 +46,7 @@ impl Engine {
     }
 
     /// Forgets the tokens of a client for one backend, here and unless `only_here` at the other replicas;
-    /// false if there was none here. Tokens that vmcp fetched are dropped, and the next call fetches another
+    /// false if it had none here. Tokens that vmcp fetched are dropped, and the next call fetches another
     /// one. For tokens that the client carries, its sign-ins are withdrawn: the client asks the person to
     /// sign in again.
     pub async fn forget_login(

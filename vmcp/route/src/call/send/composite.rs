@@ -17,6 +17,8 @@ use serde_json::{Map, Value};
 use tracing::{Instrument as _, Span, info_span};
 use vmcp_backend::{CallError, Response};
 use vmcp_engine::runs::kept::ClaimError;
+use vmcp_engine::telemetry::calls::CallRecorder;
+use vmcp_model::names::COMPOSITE;
 use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::owned::OwnedParams;
 use vmcp_workflow::CompositeTool;
@@ -24,10 +26,17 @@ use vmcp_workflow::run::{self, Begin};
 
 pub(crate) use self::open_run::OpenRun;
 use self::steps::Steps;
-use crate::caller::CallContext;
+use crate::caller::{CallContext, Caller};
 
 /// The answer to an answer that came twice.
 const USED: &str = "this answer has been used: what follows it is not done twice; call the tool again";
+
+/// True if a call of a composite tool goes on with a run, by the state of the run or by its id. The state has
+/// the arguments of the run; those of the call are not read.
+pub(crate) fn continues_run(caller: &Caller, params: &OwnedParams) -> bool {
+    let has_state = caller.continues.as_deref() == Some(COMPOSITE) && params.get(REQUEST_STATE).is_some();
+    has_state || open_run::named_run(params).is_some()
+}
 
 /// Runs a composite tool until it ends or asks. `continues`: the state in `params` is a run's, which vmcp has
 /// written itself. `open` is the run of the request, over all its parts.
@@ -37,6 +46,7 @@ pub(crate) async fn run(
     params: &OwnedParams,
     continues: bool,
     open: &mut Option<OpenRun>,
+    recorder: &mut CallRecorder,
 ) -> Result<Response, CallError> {
     let invalid = |error: &dyn std::fmt::Display| CallError::InvalidRequest { reason: error.to_string() };
     let runs = context.engine.runs();
@@ -62,6 +72,10 @@ pub(crate) async fn run(
             error => invalid(&error),
         })?,
     };
+    if let Begin::New { id, .. } = &begin {
+        // Noted at the begin, so that the record of a dropped call names its run, as those of its steps do.
+        recorder.record().run = Some(Box::from(id.as_str()));
+    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let span = info_span!("composite.run", name = %tool.name, run = tracing::field::Empty);
     let finished = {

@@ -7,7 +7,7 @@ mod local_clients;
 pub(super) mod served;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,7 +223,7 @@ async fn serve(
     let metrics_push = MetricsPush::start(&config.telemetry, move || rendered.render_metrics())?;
     let edge = Edge::new(engine.clone(), router);
     let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone(), file_registrar.written());
-    let console = console_sources(&path, &config)?;
+    let console = console_sources(&path, &config, &options_of_start.env_files)?;
     let admin = Admin::with_calls(engine.clone(), Some(watch.status()), calls, console);
     let _audit =
         AbortOnDropHandle::new(tokio::spawn(follow_audit_settings(engine.clone(), Arc::clone(&audit))));
@@ -285,13 +285,19 @@ async fn keep(calls: Option<KeptCalls>) {
 }
 
 /// Returns what the web console shows of other rooms: remedies, and entries for the files of clients.
-fn console_sources(path: &Path, config: &Config) -> Result<ConsoleSources, CommandFailure> {
+fn console_sources(
+    path: &Path,
+    config: &Config,
+    env_files: &[PathBuf],
+) -> Result<ConsoleSources, CommandFailure> {
     let (path, wants_key) = (std::path::absolute(path)?, needs_key(config));
     // Taken once: after an upgrade, the path of this process is that of a deleted file.
     let program = installed_program().unwrap_or_else(|_| "vmcp".into());
+    // Behind a forwarded port of a pod, a browser on loopback is on another machine.
+    let login = (!is_in_cluster()).then(|| console_login::source(program.clone(), path.clone(), env_files));
     Ok(ConsoleSources {
         remedy: Some(remedies::for_error),
-        login: Some(console_login::source(program.clone(), path.clone())),
+        login,
         snippets: Some(Arc::new(move |url| snippets(&program, &path, url, wants_key))),
     })
 }

@@ -176,7 +176,7 @@ fn shown(login: ClientLogin) -> MyLogin {
     MyLogin { server, kind, provider, expires: time(expires) }
 }
 
-/// Returns seconds since 1970 as RFC 3339; empty beyond its years.
+/// Returns seconds since 1970 as RFC 3339; a time after the year 9999 as the last second of that year.
 fn time(seconds: u64) -> String {
     let last = 253_402_300_799;
     let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds.min(last)));

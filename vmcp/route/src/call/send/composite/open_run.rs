@@ -67,8 +67,7 @@ impl OpenRun {
     ) -> Result<Begin, ClaimError> {
         let CallContext { snapshot, caller, .. } = context;
         let arguments = object(params.get("arguments"));
-        let meta = object(params.get("_meta"));
-        let named = meta.get(RUN).and_then(Value::as_str).map(str::to_owned);
+        let named = named_run(params);
         let is_kept = caller.era == Era::Legacy && caller.session.is_some() && must_be_kept(context, tool);
         let id = hex::encode(random::<16>());
         if !is_kept && named.is_none() {
@@ -115,6 +114,12 @@ impl OpenRun {
             kept.end().await;
         }
     }
+}
+
+/// Returns the id of the run that a call names in its `_meta`.
+pub(super) fn named_run(params: &OwnedParams) -> Option<String> {
+    let meta = object(params.get("_meta"));
+    meta.get(RUN).and_then(Value::as_str).map(str::to_owned)
 }
 
 /// True if a second run of the tool would do what the first one did, or ask again: a run that only reads can

@@ -168,6 +168,22 @@ async fn a_run_and_its_steps_are_recorded_under_the_id_of_the_run() {
     assert_eq!(seen.take().pop().unwrap().run, None);
 }
 
+#[tokio::test]
+async fn a_dropped_run_is_recorded_under_its_id_too() {
+    let (server, seen) =
+        (Scripted::start(&[("slow", "Waits.", json!({}))]).await, Arc::<SeenCalls>::default());
+    let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
+    let hang = "compositeTools: [{ name: hang, steps: [{ id: hang, tool: fs.slow }] }]\n";
+    let yaml = backends(&[("fs", &server.url)], &format!("{KEYWORDS}{hang}"));
+    let engine = engine_with(&yaml, options).await;
+    let run = tokio::spawn(async move { call(&engine, "composite.hang", json!({})).await });
+    crate::testing::eventually("the step", || !server.calls().is_empty()).await;
+    run.abort();
+    assert!(run.await.unwrap_err().is_cancelled());
+    let ids: Vec<_> = seen.take().into_iter().map(|record| record.run).collect();
+    assert!(ids.len() == 2 && ids[0].is_some() && ids[0] == ids[1], "{ids:?}");
+}
+
 /// ToolHive: its rate limits leave out the steps.
 #[tokio::test]
 async fn a_step_beyond_the_rate_of_its_tool_is_not_sent() {
@@ -310,6 +326,42 @@ async fn a_modern_client_carries_the_state_of_a_run() {
     let caller = Caller { continues: Some("composite".into()), ..caller };
     let declined = call_with(&engine, &caller, again).await.unwrap();
     assert_eq!(declined["content"][0]["text"], "composite.ask: step `sure` failed: the user declined");
+}
+
+#[tokio::test]
+async fn a_call_that_goes_on_with_a_run_needs_no_arguments() {
+    let more = r#"
+  - name: confirm
+    parameters: { type: object, properties: { q: { type: string } }, required: [q] }
+    steps: [{ id: sure, type: elicitation, message: "Sure?", schema: { properties: { ok: { type: boolean } } } }]
+"#;
+    let (engine, _server) = setup(more).await;
+    let caller = asking(Era::Modern);
+    let params = json!({ "name": "composite.confirm", "arguments": { "q": "bug" } });
+    let asked = call_with(&engine, &caller, params).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let accepted = json!({ "action": "accept", "content": { "ok": true } });
+    let again = json!({
+        "name": "composite.confirm", "requestState": asked["requestState"], "inputResponses": { "sure": accepted },
+    });
+    let stranger = call_with(&engine, &caller, again.clone()).await.unwrap();
+    assert!(stranger.to_string().contains("do not fit the schema"), "a state of no seal: {stranger}");
+    let caller = Caller { continues: Some("composite".into()), ..caller };
+    let stateless = json!({ "name": "composite.confirm" });
+    let refused = call_with(&engine, &caller, stateless).await.unwrap();
+    assert!(refused.to_string().contains("do not fit the schema"), "{refused}");
+    let result = call_with(&engine, &caller, again).await.unwrap();
+    assert_eq!(result["structuredContent"]["content"], json!({ "ok": true }), "{result}");
+
+    let found = |parameters: Value| json!({ "tool_name": "composite.confirm", "parameters": parameters });
+    let params = json!({ "name": "optim.call_tool", "arguments": found(json!({ "q": "bug" })) });
+    let asked = call_with(&engine, &Caller { continues: None, ..caller.clone() }, params).await.unwrap();
+    let again = json!({
+        "name": "optim.call_tool", "arguments": found(json!({})), "requestState": asked["requestState"],
+        "inputResponses": { "sure": accepted },
+    });
+    let result = call_with(&engine, &caller, again).await.unwrap();
+    assert_eq!(result["structuredContent"]["content"], json!({ "ok": true }), "{result}");
 }
 
 #[tokio::test]

@@ -214,10 +214,12 @@ fn program_name(file: &str) -> &str {
     if SHELLS.contains(&stem) || bare.is_empty() { stem } else { bare }
 }
 
-/// True for the option of npm's runner that hands its value to a shell.
+/// True for the option of npm's runner that hands its value to a shell, also among other letters (`-yc`) and
+/// shortened (`--cal`).
 fn is_shell_option(program: &str, arg: &str) -> bool {
-    matches!(program, "npx" | "npm")
-        && (matches!(arg, "-c" | "--call") || arg.starts_with("--call=") || arg.starts_with("-c="))
+    let name = arg.split_once('=').map_or(arg, |(name, _)| name);
+    let is_short = name.starts_with('-') && !name.starts_with("--") && name.len() < 5 && name.contains('c');
+    matches!(program, "npx" | "npm") && (is_short || matches!(name, "--c" | "--cal" | "--call"))
 }
 
 /// Refuses a word that a shell would read as syntax: its author expects a shell, and vmcp runs none.

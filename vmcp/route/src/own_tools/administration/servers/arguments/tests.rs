@@ -118,7 +118,9 @@ fn shell_syntax_is_refused() {
         let error = error(&program(&json!({"args": ["run", arg]})));
         assert!(error.starts_with("args[1] must have no shell syntax"), "{arg}: {error}");
     }
-    for (command, arg) in [("npx", "-c"), ("npx", "--call=id"), ("/usr/bin/npm", "--call")] {
+    for (command, arg) in
+        [("npx", "-c"), ("npx", "-yc"), ("npx", "--cal=id"), ("npx", "--call=id"), ("/usr/bin/npm", "--call")]
+    {
         let error = error(&program(&json!({"command": command, "args": ["-y", arg, "id"]})));
         assert!(error.starts_with("args[1] must not be"), "{command} {arg}: {error}");
     }
@@ -129,6 +131,9 @@ fn words_that_only_look_like_shell_syntax_are_values() {
     for arg in [">=3.10", "<2", "a>b", "~/notes", "^a$", "$.items[0]", "$a", "price in $", "-c", "a&b", "$1"]
     {
         assert!(read(&program(&json!({"args": ["run", arg]}))).is_ok(), "{arg}");
+    }
+    for arg in ["-y", "--cache=/tmp/npm", "--ca", "-p"] {
+        assert!(read(&program(&json!({"command": "npx", "args": [arg, "@acme/mcp"]}))).is_ok(), "{arg}");
     }
     for command in ["npx", "uvx", "python3.12", "node", "docker", "./server-2", "shfmt", "nu-server"] {
         assert!(read(&program(&json!({"command": command}))).is_ok(), "{command}");

@@ -93,7 +93,7 @@ async fn a_server_that_the_configuration_leaves_out_is_removed_and_one_of_others
     assert_eq!(setup.changes(), 1);
 }
 
-/// Everybody may change servers, and call the tools of a scope (`resource …)` and the conditions).
+/// Every client may change servers, and call the tools of a scope (`resource …)` and the conditions).
 async fn with_policies(setup: &Setup, scope: &str) {
     let policies = format!(
         "incomingAuth:\n  authz:\n    policies:\n    - 'permit(principal, action == Action::\"admin\", resource);'\n    \
