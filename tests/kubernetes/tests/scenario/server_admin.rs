@@ -392,8 +392,8 @@ async fn the_right_to_add_servers_gains_a_server_nothing_more() {
             let mut unlabeled = entry("early");
             unlabeled["metadata"]["labels"] = json!({});
             let refused = create(&unlabeled).await;
-            // Until the policy is there the entry is made. Its owner does not exist: garbage collection may be
-            // first to delete it.
+            // Until the policy is there the entry is made. Its owner does not exist: garbage collection may
+            // delete it first.
             if refused.is_empty() {
                 drop(place.api::<MCPServerEntry>().delete("early", &DeleteParams::background()).await);
             }
