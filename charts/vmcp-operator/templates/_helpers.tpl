@@ -13,7 +13,7 @@
 
 {{- define "vmcp-operator.selector" -}}
 app.kubernetes.io/name: vmcp-operator
-app.kubernetes.io/instance: {{ .Release.Name | toYaml }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "vmcp-operator.labels" -}}
