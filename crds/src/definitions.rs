@@ -67,7 +67,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         "the name begins with a digit, and console.access makes a Service named NAME-console; choose a name that begins with a letter",
     );
     let managed: Rule = (
-        "(size(self.metadata.name) <= 48 && self.metadata.name.matches('^[a-z]')) || !has(self.spec.optimizer) || !has(self.spec.optimizer.embeddings) || !has(self.spec.optimizer.embeddings.tei) || !has(self.spec.optimizer.embeddings.tei.managed)",
+        "(size(self.metadata.name) <= 48 && self.metadata.name.matches('^[a-z]')) || !has(self.spec.optimizer) || !self.spec.optimizer.enabled || !has(self.spec.optimizer.embeddings) || !has(self.spec.optimizer.embeddings.tei) || !has(self.spec.optimizer.embeddings.tei.managed)",
         "the name does not fit the EmbeddingServer that tei.managed makes; choose at most 48 characters that begin with a letter, or name an EmbeddingServer in embeddingServerRef",
     );
     let server: Rule = (

@@ -429,7 +429,8 @@ fn names_of_children(spec: &VirtualMCPServerSpec, name: &str, problems: &mut Vec
         let remedy = "choose a name that begins with a letter, for `NAME-console` names a Service";
         problems.push(Problem::new("metadata.name", "begins with a digit", remedy));
     }
-    let embeddings = spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
+    let optimizer = spec.optimizer.as_ref().filter(|optimizer| optimizer.enabled);
+    let embeddings = optimizer.and_then(|optimizer| optimizer.embeddings.as_ref());
     let is_managed = embeddings.and_then(|embeddings| embeddings.tei.as_ref()?.managed.as_ref()).is_some();
     if is_managed && !(has_letter && name.len() <= MAX_MANAGED_NAME) {
         let message = "does not fit the EmbeddingServer that `tei.managed` makes";

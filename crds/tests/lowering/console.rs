@@ -89,6 +89,7 @@ fn a_name_fits_the_objects_that_fields_make() {
     let console = json!({ "console": { "access": "tokens", "viewerTokenSecretRefs": keys } });
     let tei = json!({ "provider": "tei", "tei": { "managed": {} } });
     let managed = json!({ "optimizer": { "enabled": true, "embeddings": tei } });
+    let off = json!({ "optimizer": { "enabled": false, "embeddings": tei } });
     let (nothing, long) = (json!({}), "a".repeat(49));
     for (name, spec, fits) in [
         ("9lives", &nothing, true),
@@ -98,6 +99,7 @@ fn a_name_fits_the_objects_that_fields_make() {
         ("9lives", &managed, false),
         (long.as_str(), &managed, false),
         (&long[1..], &managed, true),
+        (long.as_str(), &off, true),
     ] {
         let mut server = server(spec);
         server.metadata.name = Some(name.to_owned());
