@@ -24,6 +24,5 @@ async fn servers_are_named_whose_tools_fit_equally_well() {
         servers
     };
     assert_eq!(between("send a message to anna").await, json!(["chat", "mail"]));
-    assert_eq!(between("send a message to anna by chat").await, Value::Null);
     assert_eq!(between("archive this letter").await, Value::Null);
 }

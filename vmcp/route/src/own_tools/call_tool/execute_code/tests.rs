@@ -231,14 +231,14 @@ async fn calls_of_a_script_send_the_metadata_of_the_client() {
     let (snapshot, caller) = (engine.snapshot(), Caller::default());
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
-    let meta = json!({ "com.example/tenant": "blue", "progressToken": 7, "vmcp/own": 1 });
+    let meta = json!({ "com.example/tenant": "blue", "progressToken": "of-client", "vmcp/own": 1 });
     let params = OwnedParams::from_text(json!({ "name": "x", "_meta": meta }).to_string()).unwrap();
     let host = Host::new(context, Dialect::Python).with_meta(call::own_meta(&params));
     let answer = host.call(tool(Some("fs"), "work", &json!({ "n": 1 }))).await;
     assert!(matches!(answer, Called::Ended(CallEnd::Value(_))), "{answer:?}");
     let sent = server.calls().pop().unwrap();
     assert_eq!(sent["_meta"]["com.example/tenant"], "blue", "{sent}");
-    assert!(sent["_meta"].get("vmcp/own").is_none() && sent["_meta"].get("progressToken").is_none());
+    assert!(sent["_meta"].get("vmcp/own").is_none() && sent["_meta"]["progressToken"] != "of-client");
 }
 
 /// ToolHive: its rate limits leave out inner calls.
