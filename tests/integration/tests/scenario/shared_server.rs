@@ -425,7 +425,7 @@ async fn client_libraries_use_the_shared_server() {
     let laptop = laptop(&echo);
     let (program, file) =
         (binary("vmcp").display().to_string(), laptop.path("vmcp.yaml").display().to_string());
-    let target = [program.as_str(), "mcp-server", "--end-after-idle", "10s", "--config", &file];
+    let target = [program.as_str(), "mcp-server", "--end-after-idle", "60s", "--config", &file];
     for (library, place) in [("python-sdk-1", "agents"), ("fastmcp", "python")] {
         let interpreter = installed(&format!("{place}/bin/python"));
         let args = [&["-", library][..], &target].concat();
