@@ -99,7 +99,7 @@ impl Backend {
         } else {
             tokio::spawn(revalidate(Arc::downgrade(&shared), revalidate_after));
         }
-        let span = tracing::info_span!("backend", backend = &*shared.facts.spec.name);
+        let span = shared.facts.task_span();
         tokio::spawn(refresher::run(Arc::clone(&shared)).instrument(span.clone()));
         tokio::spawn(session_refresher::run(Arc::clone(&shared)).instrument(span.clone()));
         let connector = tokio::spawn(Connector::new(Arc::clone(&shared)).run().instrument(span));

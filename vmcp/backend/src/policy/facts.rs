@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::{Id, Span, info_span};
 use vmcp_config::status::BackendState;
 use vmcp_config::{KnownSecrets, Transport};
 
@@ -55,6 +56,12 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Span of a task that outlives the request which begins it. It is a root: the span of that request ends
+    /// only after all spans below it.
+    pub(crate) fn task_span(&self) -> Span {
+        info_span!(parent: None::<Id>, "backend", backend = &*self.spec.name)
+    }
+
     pub(crate) fn new(spec: vmcp_config::Backend, settings: BackendSettings) -> Self {
         let headers = Arc::new(ConfiguredHeaders::new(spec.transport.headers()));
         let settings = ArcSwap::from_pointee(of_backend(&spec, settings));

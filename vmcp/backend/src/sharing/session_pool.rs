@@ -190,8 +190,7 @@ impl SessionPool {
         // session.
         let opening =
             Arc::clone(self).open(Arc::clone(main), Arc::clone(lease.session()), Arc::clone(listener));
-        let span = tracing::info_span!("backend", backend = &*self.facts.spec.name);
-        let opened = tokio::spawn(opening.instrument(span)).await;
+        let opened = tokio::spawn(opening.instrument(self.facts.task_span())).await;
         match opened.unwrap_or(Err(LinkError::Stopped)) {
             Ok((connection, route)) => {
                 if route.is_some() {
@@ -463,7 +462,7 @@ impl SessionPool {
         let wanted = !owner.abilities().is_empty()
             || self.is_listening(session)
             || owner.session().is_some_and(|session| self.subscriptions.has(session));
-        session.stream.follow(wanted, || session.live())
+        self.facts.task_span().in_scope(|| session.stream.follow(wanted, || session.live()))
     }
 
     /// Tells the server that the client's roots have changed, if the client has a session there.
