@@ -68,7 +68,7 @@ impl SessionPool {
                 pool.warm.end_unneeded(Instant::now());
             }
         };
-        tokio::spawn(stop.run_until_cancelled_owned(reap).in_current_span());
+        tokio::spawn(stop.run_until_cancelled_owned(reap).instrument(self.facts.task_span()));
     }
 
     /// Ends sessions idle for `idle`, and closes the streams of those idle for a part of it. A session whose
