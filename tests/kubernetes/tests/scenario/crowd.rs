@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::json;
+use tokio::time::sleep;
 use vmcp_kubernetes_tests::{ControlPlane, Operator};
 
 const CROWD: usize = 200;
@@ -30,6 +31,8 @@ async fn two_hundred_servers_are_applied_and_then_left_alone() {
         .unwrap();
     let accepted = began.elapsed();
     let applied = async || {
+        // A list of two hundred is a second of work on a busy machine.
+        sleep(Duration::from_secs(1)).await;
         let deployments = place.list::<Deployment>("app.kubernetes.io/name=vmcp").await;
         (deployments.len() == CROWD).then_some(())
     };
