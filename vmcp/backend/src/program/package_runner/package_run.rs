@@ -167,8 +167,8 @@ impl PackageRun {
         Some(PinnedProgram { skipped: *skipped, ..found })
     }
 
-    /// True if npx would start another installation than the pinned one: one of the working directory, which
-    /// is no part of the key, or a global one. Either may be newer than the pin.
+    /// True if npx would start another installation than the pinned one. An installation of the working
+    /// directory, which the key leaves out, comes first, then a global one; both may be newer than the pin.
     pub(super) fn has_other_installation(&self, pinned: &PinnedProgram) -> bool {
         if self.package.runner != Runner::Npx {
             return false;

@@ -39,6 +39,7 @@ use self::author::Author;
 use self::call_arguments::CodeArguments;
 use self::host::Host;
 use self::kept::KeptScript;
+pub(in crate::own_tools) use self::report::failed;
 use self::settings::{job_of, job_settings, limits, pool_settings};
 use self::waiting::Waiting;
 use crate::answer::tool_result;

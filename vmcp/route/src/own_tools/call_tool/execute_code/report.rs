@@ -109,7 +109,8 @@ fn succeeded(value: Value, output: &str) -> Map<String, Value> {
     answer
 }
 
-fn failed(failure: Failure, output: &str) -> Map<String, Value> {
+/// Returns the answer to a failed script: the error, and what the script printed before.
+pub(in crate::own_tools) fn failed(failure: Failure, output: &str) -> Map<String, Value> {
     let Failure { error_type, error, line, limit } = failure;
     let mut answer = Map::new();
     answer.insert("success".to_owned(), json!(false));

@@ -1,6 +1,5 @@
 //! A `python:` operation: its script runs as one of execute_code, for clients that may call that tool.
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use vmcp_config::OptimTool;
@@ -12,29 +11,10 @@ use super::{Beside, Data, Done, Task, error_type, on_data};
 use crate::answer::tool_result::ErrorType;
 use crate::call;
 use crate::caller::CallContext;
+use crate::own_tools::call_tool::execute_code::failed;
 use crate::own_tools::call_tool::execute_code::over_rows::{self, RanOverRows};
 use crate::own_tools::large_results::failure;
 use crate::own_tools::own_answer::Refusal;
-
-/// The failure of a script, as execute_code tells it.
-#[derive(Serialize)]
-struct ScriptFailure {
-    success: bool,
-    error: String,
-    error_type: String,
-    /// Line of the operation, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<u64>,
-    /// Seconds, if the time was over.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    warning: Option<String>,
-}
 
 /// True if code mode is on for the caller: execute_code is on offer, and the caller may run this script by
 /// it.
@@ -67,18 +47,17 @@ pub(super) async fn run(
             let beside = Beside { output, warning, pictures: finished.pictures };
             Ok(Done { tool, processed, query: None, beside })
         }
-        Err(Failure { error_type, error, line, limit }) => {
-            let is_timeout = error_type == "TimeoutError" && line.is_none();
-            Err(Refusal::json(&ScriptFailure {
-                success: false,
-                error,
-                error_type,
-                line: line.and_then(PythonTask::line_of_operation),
-                limit,
-                timeout: is_timeout.then_some(timeout.as_secs_f64()),
-                output,
-                warning,
-            }))
+        Err(error) => {
+            let is_timeout = error.error_type == "TimeoutError" && error.line.is_none();
+            let line = error.line.and_then(PythonTask::line_of_operation);
+            let mut answer = failed(Failure { line, ..error }, &output.unwrap_or_default());
+            if is_timeout {
+                answer.insert("timeout".to_owned(), json!(timeout.as_secs_f64()));
+            }
+            if let Some(warning) = warning {
+                answer.insert("warning".to_owned(), json!(warning));
+            }
+            Err(Refusal::json(&answer))
         }
     }
 }
