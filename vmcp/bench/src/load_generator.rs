@@ -59,6 +59,11 @@ impl<'a, A: Workload> TargetLoad<'a, A> {
             ComparedFigure::Cpu => self.samples.cpu.p50(),
         }
     }
+
+    /// Returns the CPU of a call as a multiple of that of another load, the median of the rounds.
+    pub(crate) fn cpu_ratio(&self, other: &Self) -> f64 {
+        self.samples.cpu.paired_ratio(&other.samples.cpu)
+    }
 }
 
 /// Runs the loads in turns, round after round, so that a machine whose speed drifts affects all alike. A

@@ -25,6 +25,11 @@ impl Samples {
         self.0.iter().sum()
     }
 
+    /// Returns the median of the ratios of values that were measured in the same turns.
+    pub(crate) fn paired_ratio(&self, other: &Samples) -> f64 {
+        self.0.iter().zip(&other.0).map(|(own, other)| own / other).collect::<Samples>().p50()
+    }
+
     /// Returns the median.
     pub(crate) fn p50(&self) -> f64 {
         self.quantile(0.5)
@@ -68,11 +73,24 @@ impl FromIterator<f64> for Samples {
 /// number of the repetition. The first turn warms up and is not counted.
 pub(crate) async fn interleaved<A, B>(
     runs: usize,
+    one: impl AsyncFnMut(usize) -> Result<A>,
+    other: impl AsyncFnMut(usize) -> Result<B>,
+) -> Result<(Samples, Samples)> {
+    interleaved_after(Duration::ZERO, runs, one, other).await
+}
+
+/// Measures two operations in turns as [`interleaved`] does, each turn after a pause that is not counted.
+pub(crate) async fn interleaved_after<A, B>(
+    pause: Duration,
+    runs: usize,
     mut one: impl AsyncFnMut(usize) -> Result<A>,
     mut other: impl AsyncFnMut(usize) -> Result<B>,
 ) -> Result<(Samples, Samples)> {
     let (mut of_one, mut of_other) = (Samples::default(), Samples::default());
     for run in 0..=runs {
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
         let first = timed(&mut one, run).await?;
         let second = timed(&mut other, run).await?;
         if run > 0 {

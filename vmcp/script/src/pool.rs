@@ -6,21 +6,28 @@ mod running;
 mod script_end;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::future::Future;
 use std::hash::Hash;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use crate::limits::ResourceBounds;
 use crate::protocol::{Failure, HostCall, ToolUse};
 pub use interpreter::Interpreter;
 pub use script_end::{Called, Ran, Script, ScriptEnd, WaitingScript};
 use worker::Worker;
+
+/// Time that a script runs before the next worker starts beside it. A start takes a core for some milliseconds,
+/// which a short script would feel; a script that ends earlier has its worker replaced at its end.
+const REPLACED_AFTER: Duration = Duration::from_millis(10);
 
 /// The program of a worker: an executable file, and the arguments before the bounds.
 #[derive(Debug, Clone)]
@@ -77,6 +84,10 @@ pub struct WorkerPool<P> {
 #[derive(Debug)]
 struct State<P> {
     warm: Vec<Worker>,
+    /// Workers that are being started to be warm.
+    starting: usize,
+    /// Scripts that take the workers being started, the longest wait first: fewer than `starting`, or as many.
+    waiting: VecDeque<oneshot::Sender<Worker>>,
     running: usize,
     by_principal: HashMap<P, usize>,
 }
@@ -84,7 +95,13 @@ struct State<P> {
 impl<P: Clone + Eq + Hash + Send + 'static> WorkerPool<P> {
     /// Makes a pool without a worker.
     pub fn new(program: WorkerProgram) -> WorkerPool<P> {
-        let state = State { warm: Vec::new(), running: 0, by_principal: HashMap::new() };
+        let state = State {
+            warm: Vec::new(),
+            starting: 0,
+            waiting: VecDeque::new(),
+            running: 0,
+            by_principal: HashMap::new(),
+        };
         WorkerPool { program, state: Mutex::new(state) }
     }
 
@@ -101,15 +118,14 @@ impl<P: Clone + Eq + Hash + Send + 'static> WorkerPool<P> {
             Ok(place) => place,
             Err(failure) => return ScriptEnd::failed(failure),
         };
-        let worker = match self.warm_worker(settings) {
-            Some(worker) => worker,
-            None => match Worker::start(&self.program, settings.bounds).await {
-                Ok(worker) => worker,
-                Err(error) => return ScriptEnd::failed(died(&format!("could not be started: {error}"))),
-            },
+        let worker = match self.worker(settings).await {
+            Ok(worker) => worker,
+            Err(error) => return ScriptEnd::failed(died(&format!("could not be started: {error}"))),
         };
-        self.replace(settings);
-        running::run(Box::new(worker), script, settings.bounds, host).await
+        self.replace(settings, REPLACED_AFTER);
+        let end = running::run(Box::new(worker), script, settings.bounds, host).await;
+        self.replace(settings, Duration::ZERO);
+        end
     }
 
     /// Runs a script as [`WorkerPool::run`] does, in an interpreter that `launch` starts once the script has
@@ -132,26 +148,77 @@ impl<P: Clone + Eq + Hash + Send + 'static> WorkerPool<P> {
         }
     }
 
-    /// Starts workers in the background until enough are warm.
-    fn replace(self: &Arc<Self>, settings: PoolSettings) {
+    /// Takes a warm worker, or one that is being started and that no other script waits for; starts one
+    /// otherwise.
+    async fn worker(&self, settings: PoolSettings) -> io::Result<Worker> {
+        if let Some(worker) = self.warm_worker(settings) {
+            return Ok(worker);
+        }
+        if let Some(started) = self.next_started()
+            && let Ok(worker) = started.await
+            && worker.bounds == settings.bounds
+        {
+            return Ok(worker);
+        }
+        Worker::start(&self.program, settings.bounds).await
+    }
+
+    /// Returns where the next worker arrives that is being started for no other script.
+    fn next_started(&self) -> Option<oneshot::Receiver<Worker>> {
+        let mut state = self.state.lock();
+        state.waiting.retain(|script| !script.is_closed());
+        (state.starting > state.waiting.len()).then(|| {
+            let (script, started) = oneshot::channel();
+            state.waiting.push_back(script);
+            started
+        })
+    }
+
+    /// Starts workers in the background after this time, until enough are warm.
+    fn replace(self: &Arc<Self>, settings: PoolSettings, after: Duration) {
         let pool = Arc::clone(self);
         tokio::spawn(async move {
-            while pool.state.lock().warm.len() < settings.warm {
-                match Worker::start(&pool.program, settings.bounds).await {
-                    Ok(worker) => {
-                        let mut state = pool.state.lock();
-                        // Scripts that began together replace together.
-                        if state.warm.len() < settings.warm {
-                            state.warm.push(worker);
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "a worker for scripts could not be started");
-                        return;
-                    }
+            sleep(after).await;
+            while pool.is_start_due(settings) {
+                let worker = Worker::start(&pool.program, settings.bounds).await;
+                if let Err(error) = &worker {
+                    tracing::warn!(%error, "a worker for scripts could not be started");
+                }
+                if !pool.add_started(worker.ok(), settings) {
+                    return;
                 }
             }
         });
+    }
+
+    /// Returns true, and counts a start, if fewer workers than `settings` ask for are warm or being started.
+    fn is_start_due(&self, settings: PoolSettings) -> bool {
+        let mut state = self.state.lock();
+        let is_due = state.warm.len() + state.starting < settings.warm;
+        state.starting += usize::from(is_due);
+        is_due
+    }
+
+    /// Gives a worker that has been started to the script that waits longest, or keeps it warm. `None`: it
+    /// could not be started, and that script starts its own. Returns true if there is a worker.
+    fn add_started(&self, worker: Option<Worker>, settings: PoolSettings) -> bool {
+        let mut state = self.state.lock();
+        state.starting = state.starting.saturating_sub(1);
+        let Some(mut worker) = worker else {
+            state.waiting.pop_front();
+            return false;
+        };
+        while let Some(script) = state.waiting.pop_front() {
+            match script.send(worker) {
+                Ok(()) => return true,
+                // This script was cancelled.
+                Err(unused) => worker = unused,
+            }
+        }
+        if state.warm.len() < settings.warm {
+            state.warm.push(worker);
+        }
+        true
     }
 
     /// Takes a warm worker; those under other bounds, and dead ones, end.

@@ -16,9 +16,10 @@ use crate::testbed::{Testbed, process_usage};
 
 /// Clients that call at once.
 const CLIENTS: u64 = 16;
-/// Rounds, and time of each process in a round.
-const ROUNDS: Rounds = (9, Duration::from_millis(350));
-const QUICK_ROUNDS: Rounds = (3, Duration::from_millis(170));
+/// Rounds, and time of each process in a round. The ratio is the median of those of the rounds: many short
+/// ones, since neighbors of a shared machine slow single rounds by a tenth.
+const ROUNDS: Rounds = (61, Duration::from_millis(100));
+const QUICK_ROUNDS: Rounds = (15, Duration::from_millis(100));
 
 /// Two processes that differ in their settings.
 pub(super) struct SettingsCost {
@@ -78,16 +79,18 @@ impl SettingsCost {
             |name: &str| loads.iter().find(|load| load.target.name == name).context("a measured process");
         let cpu = |name: &str| -> Result<f64> {
             let load = load(name)?;
-            if afterwards.is_none() {
-                return Ok(load.figure(ComparedFigure::Cpu));
-            }
             // Calls of the warm-up are in the CPU time of both processes and in the count of neither.
             let pid = load.target.pid.context("a process of this machine")?;
             let before = before.get(name).context("a measured process")?;
             let spent = process_usage::cpu(pid)?.saturating_sub(*before);
             Ok(spent.as_secs_f64() / load.samples.count() as f64)
         };
-        let (ratio, calls) = (cpu(other)? / cpu(plain)?, load(other)?.samples.count());
+        let ratio = if afterwards.is_none() {
+            load(other)?.cpu_ratio(load(plain)?)
+        } else {
+            cpu(other)? / cpu(plain)?
+        };
+        let calls = load(other)?.samples.count();
         let mut values = Vec::new();
         for series in series {
             values.push(testbed.vmcp()?.metric(series).await?);
