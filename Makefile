@@ -7,6 +7,10 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 # Code behind these features is in no other build: lints compile it.
 LINTED_FEATURES := vmcp-fuzz/libfuzzer,vmcp/profiling
+CLIPPY_FLAGS := -D warnings
+# Between the flags in the variable by which `cargo clippy` hands them to its driver.
+CLIPPY_SEPARATOR := __CLIPPY_HACKERY__
+SPACE := $(subst ,, )
 # Says what runs, for how long, and how long it took last time.
 STAGE := scripts/stage.sh
 # Prints at the end how long each step took, what was skipped and what failed.
@@ -130,9 +134,12 @@ check-format: setup
 check-signs: setup ## Check the repository's own rules: comments, spelling, links, the size of folders
 	@$(STAGE) "signs" scripts/test.sh --test repository
 
-# With the features of clippy: both check the same dependencies, once.
+# rustdoc reads what a check of each package leaves. With the features, the wrapper and the arguments that `cargo clippy` gives to cargo,
+# this is the check that clippy made; cargo would check every package a second time otherwise. Cargo and clippy compare the arguments,
+# so that a change of them costs time and hides nothing.
 doc: setup ## Build the documentation of the code; a broken link fails
-	@RUSTDOCFLAGS="-D warnings" $(STAGE) "documentation" cargo doc --workspace --features $(LINTED_FEATURES) --no-deps --document-private-items
+	@RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" CLIPPY_ARGS="$(subst $(SPACE),$(CLIPPY_SEPARATOR),$(CLIPPY_FLAGS))$(CLIPPY_SEPARATOR)" \
+	  RUSTDOCFLAGS="-D warnings" $(STAGE) "documentation" cargo doc --workspace --features $(LINTED_FEATURES) --no-deps --document-private-items
 
 features: ## Write tests/features/Cargo.toml, after a dependency or a feature changed
 	@scripts/features.py
@@ -141,7 +148,7 @@ check-features: setup
 	@$(STAGE) "features" scripts/features.py --check
 
 clippy: setup
-	@$(STAGE) "clippy" cargo clippy --workspace --all-targets --features $(LINTED_FEATURES) -- -D warnings
+	@$(STAGE) "clippy" cargo clippy --workspace --all-targets --features $(LINTED_FEATURES) -- $(CLIPPY_FLAGS)
 
 # It reads some files for a second: optimizing it takes longer than it ever saves.
 $(DENY):
