@@ -61,11 +61,13 @@ impl ControlPlane {
             address: "127.0.0.1",
             ports: [free_port(), free_port(), free_port()],
             // An endpoint in the loopback range is refused, so there is none; without controllers there are
-            // no service accounts to admit pods with.
+            // no service accounts to admit pods with. Few clients need no fair shares, whose settings the
+            // API server would write when it starts.
             flags: if programs.get(CONTROLLERS).is_some() {
-                "--endpoint-reconciler-type none"
+                "--endpoint-reconciler-type none --enable-priority-and-fairness=false"
             } else {
-                "--endpoint-reconciler-type none --disable-admission-plugins ServiceAccount"
+                "--endpoint-reconciler-type none --enable-priority-and-fairness=false \
+                 --disable-admission-plugins ServiceAccount"
             },
         };
         let cluster = plan.start(&programs, &mut processes).await;
