@@ -111,7 +111,7 @@ impl Definition {
 
     fn served_versions(&self) -> impl Iterator<Item = String> {
         let served = self.spec.versions.iter().filter(|version| version.served);
-        served.map(|version| format!("{}/{}", self.spec.group, version.name))
+        served.map(move |version| format!("{}/{}", self.spec.group, version.name))
     }
 
     fn is_served(&self, found: &Found) -> bool {
