@@ -22,7 +22,7 @@ SCENARIO_THREADS ?= $(shell echo $$(($(CORES) * 3 < 4 ? 4 : $(CORES) * 3)))
 CONTROL_PLANE_THREADS ?= $(shell echo $$(($(CORES) * 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics task-costs e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator console-pictures test-profiler first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache codex test-codex ci-clusters ci-suites ci-lints conformance-built
+.PHONY: help setup build packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics task-costs e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator console-pictures test-profiler first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache codex test-codex ci-clusters ci-suites conformance-built
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,17 +114,13 @@ tools-metrics: build-tests ## Print the tokens that contexts saved at GET /tools
 task-costs: build-tests ## Print the tokens and round trips of six tasks over the demo's servers: direct, find and call, script, composite
 	@scripts/task-costs.py $(VMCP) $(or $(VMCP_SERVERS),$(CACHE)/servers)
 
-# Rows of steps, of which `.ci/run` makes two at once. Fuzzing has the lowest priority and comes beside the control planes, as do the tests of
-# the crates: beside scenarios with browsers, those of the control planes take too long.
+# Rows of steps that `.ci/run` makes beside each other, and beside the conformance suite. Fuzzing has the lowest priority and comes beside the
+# control planes, as do the tests of the crates: beside scenarios with browsers, those of the control planes take too long.
 ci-clusters:
 	@scripts/each.sh e2e test-kubernetes
 
 ci-suites:
 	@scripts/each.sh test-integration test-unit tools-metrics fuzz-short
-
-# Clippy comes before the documentation, which reads what it leaves.
-ci-lints:
-	@scripts/each.sh check-generated clippy doc deny
 
 e2e: setup ## Bring a Kubernetes node up, run the scenarios on it, take it down (root, or all are skipped; or KUBECONFIG and VMCP_E2E=1; KEEP=1, SCENARIOS=…)
 	@$(REPORT) scripts/e2e.sh $(SCENARIOS)
@@ -151,7 +147,7 @@ check-signs: setup ## Check the repository's own rules: comments, spelling, link
 	@$(STAGE) "signs" scripts/test.sh --test repository
 
 # rustdoc reads what a check of each package leaves. With the features, the wrapper and the arguments that `cargo clippy` gives to cargo,
-# this is the check that clippy made; cargo would check every package a second time otherwise. Cargo and clippy compare the arguments,
+# this is the check that clippy made before; cargo would check every package a second time otherwise. Cargo and clippy compare the arguments,
 # so that a change of them costs time and hides nothing.
 doc: setup ## Build the documentation of the code; a broken link fails
 	@RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" CLIPPY_ARGS="$(subst $(SPACE),$(CLIPPY_SEPARATOR),$(CLIPPY_FLAGS))$(CLIPPY_SEPARATOR)" \
