@@ -84,8 +84,8 @@ test-kubernetes: need-go build-tests control-plane control-plane-oldest ## Run b
 test-control-plane: need-go build-tests control-plane ## Run the tests of the operator on a real Kubernetes API server (built with Go the first time)
 	@RUST_TEST_THREADS=$(CONTROL_PLANE_THREADS) $(REPORT) $(STAGE) "scenarios of the newest control plane" scripts/test.sh --test control_plane
 
-# Themes that depend on the API server: schemas and CEL, policies, server-side apply, garbage collection, status. What the same helm only
-# renders is tested beside the newest.
+# Themes that depend on the API server: schemas and CEL, policies, server-side apply, garbage collection, status. Rendering by helm, which is the
+# same for both, is tested beside the newest.
 test-oldest-kubernetes: need-go build-tests control-plane-oldest ## Run those of them that depend on its version on the oldest one that is supported
 	@components=$(KUBEBUILDER_ASSETS) && { [ -n "$$components" ] || components=$$(tests/kubernetes/components/build.sh oldest); } && \
 	  VMCP_SUITE="oldest " KUBEBUILDER_ASSETS=$$components RUST_TEST_THREADS=$(CONTROL_PLANE_THREADS) $(REPORT) $(STAGE) "scenarios of the oldest control plane" \

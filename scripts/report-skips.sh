@@ -29,7 +29,7 @@ done
 if [ "$(wc -l <"$VMCP_STEPS")" -gt 1 ]; then
   printf '\n| step | seconds | core seconds |\n|---|---|---|\n'
   while read -r took cores result name; do
-    # What was built already.
+    # Nothing was left to do.
     [ "$took $cores $result" != "0 0 0" ] || continue
     echo "| $name | $took$([ "$result" = 0 ] || echo ", failed") | $cores |"
   done <"$VMCP_STEPS"

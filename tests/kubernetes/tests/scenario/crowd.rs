@@ -32,7 +32,7 @@ async fn two_hundred_servers_are_applied_and_then_left_alone() {
         .unwrap();
     let accepted = began.elapsed();
     let applied = async || {
-        // A list of two hundred is work on a busy machine, most of it for what is not looked at.
+        // A list of two hundred whole objects is a second of work on a busy machine.
         sleep(Duration::from_secs(1)).await;
         let ours = ListParams::default().labels("app.kubernetes.io/name=vmcp");
         let deployments = place.api::<Deployment>().list_metadata(&ours).await.expect("a list");
