@@ -136,12 +136,12 @@ impl ControlPlane {
 pub struct PreparedControlPlane(Mutex<Weak<ControlPlane>>);
 
 impl PreparedControlPlane {
-    /// Returns one that is not started yet, for a `static`.
+    /// Returns a control plane that is not started yet, for a `static`.
     pub const fn new() -> Self {
         Self(Mutex::const_new(Weak::new()))
     }
 
-    /// Returns the running control plane, or the one that `prepare` starts.
+    /// Returns the running control plane, or starts it by `prepare`.
     pub async fn get(&self, prepare: impl AsyncFnOnce() -> ControlPlane) -> Arc<ControlPlane> {
         let mut known = self.0.lock().await;
         if let Some(running) = known.upgrade() {
