@@ -30,6 +30,9 @@ pub use chart::{RELEASE, chart, older_chart};
 pub use endpoint::Endpoint;
 pub use namespace::Namespace;
 
+/// Longest wait until discovery lists a kind that was defined a moment ago.
+const DISCOVERY_LAG: Duration = Duration::from_secs(5);
+
 /// A cluster that answers, as its administrator sees it. `programs` are ours; `None` for those on the `PATH`.
 #[derive(Debug, Clone)]
 pub struct Cluster {
@@ -143,9 +146,17 @@ impl Cluster {
         kind: &str,
         namespace: &str,
     ) -> Result<Api<DynamicObject>, String> {
-        let found = self.kinds.named(client, kind).await.map_err(|error| error.to_string())?;
-        let found = found.ok_or_else(|| format!("the API server has no resource `{kind}`"))?;
-        Ok(found.api(client, namespace))
+        let deadline = Instant::now() + DISCOVERY_LAG;
+        loop {
+            let found = self.kinds.named(client, kind).await.map_err(|error| error.to_string())?;
+            if let Some(found) = found {
+                return Ok(found.api(client, namespace));
+            }
+            if Instant::now() >= deadline {
+                return Err(format!("the API server has no resource `{kind}`"));
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Defines our resources, as they are committed, and waits until they are served. A second call returns
