@@ -68,8 +68,8 @@ pub async fn ours() -> Vec<PathBuf> {
     archives
 }
 
-/// Returns the part of `Cargo.lock` about packages of others. The dependencies of our own packages change more
-/// often, and change nothing about how others are fetched and compiled into static programs.
+/// Returns the part of `Cargo.lock` about packages of others. The dependencies of our own packages change
+/// more often, and change nothing about how others are fetched and compiled into static programs.
 fn packages_of_others(lock: &str) -> String {
     lock.split("[[package]]").filter(|package| package.contains("\nsource = ")).collect()
 }
