@@ -3,10 +3,16 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp/target
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp
 export VMCP_MODEL_DIR ?= $(CACHE)/models/sentence-transformers/all-MiniLM-L6-v2
+# Node keeps compiled scripts there: the conformance suite starts from it in two thirds of the time.
+export NODE_COMPILE_CACHE ?= $(CACHE)/node-compile-cache
 VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 # Code behind these features is in no other build: lints compile it.
 LINTED_FEATURES := vmcp-fuzz/libfuzzer,vmcp/profiling
+CLIPPY_FLAGS := -D warnings
+# Between the flags in the variable by which `cargo clippy` hands them to its driver.
+CLIPPY_SEPARATOR := __CLIPPY_HACKERY__
+SPACE := $(subst ,, )
 # Says what runs, for how long, and how long it took last time.
 STAGE := scripts/stage.sh
 # Prints at the end how long each step took, what was skipped and what failed.
@@ -18,7 +24,7 @@ SCENARIO_THREADS ?= $(shell echo $$(($(CORES) * 3 < 4 ? 4 : $(CORES) * 3)))
 CONTROL_PLANE_THREADS ?= $(shell echo $$(($(CORES) * 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics task-costs e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator console-pictures test-profiler first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache codex test-codex
+.PHONY: help setup build packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics task-costs e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator console-pictures test-profiler first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache codex test-codex ci-clusters ci-suites conformance-built
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,11 +86,12 @@ test-kubernetes: need-go build-tests control-plane control-plane-oldest ## Run b
 test-control-plane: need-go build-tests control-plane ## Run the tests of the operator on a real Kubernetes API server (built with Go the first time)
 	@RUST_TEST_THREADS=$(CONTROL_PLANE_THREADS) $(REPORT) $(STAGE) "scenarios of the newest control plane" scripts/test.sh --test control_plane
 
-# Themes that depend on the API server: schemas and CEL, policies, server-side apply, garbage collection, status.
+# Themes that depend on the API server: schemas and CEL, policies, server-side apply, garbage collection, status. Rendering by helm, which is the
+# same for both, is tested beside the newest.
 test-oldest-kubernetes: need-go build-tests control-plane-oldest ## Run those of them that depend on its version on the oldest one that is supported
 	@components=$(KUBEBUILDER_ASSETS) && { [ -n "$$components" ] || components=$$(tests/kubernetes/components/build.sh oldest); } && \
 	  VMCP_SUITE="oldest " KUBEBUILDER_ASSETS=$$components RUST_TEST_THREADS=$(CONTROL_PLANE_THREADS) $(REPORT) $(STAGE) "scenarios of the oldest control plane" \
-	  scripts/test.sh --test control_plane -- resources security packaging repair restore virtual_mcp_server
+	  scripts/test.sh --test control_plane -- resources security packaging repair restore virtual_mcp_server --skip packaging::values_for_day_two
 
 # Built before the tests: the first build takes minutes, and its progress is seen only outside of a test.
 control-plane: need-go setup
@@ -109,10 +116,21 @@ tools-metrics: build-tests ## Print the tokens that contexts saved at GET /tools
 task-costs: build-tests ## Print the tokens and round trips of six tasks over the demo's servers: direct, find and call, script, composite
 	@scripts/task-costs.py $(VMCP) $(or $(VMCP_SERVERS),$(CACHE)/servers)
 
+# Rows of steps that `.ci/run` makes beside each other, and beside the conformance suite. Fuzzing has the lowest priority and comes beside the
+# control planes, as do the tests of the crates: beside scenarios with browsers, those of the control planes take too long.
+ci-clusters:
+	@scripts/each.sh e2e test-kubernetes
+
+ci-suites:
+	@scripts/each.sh test-integration test-unit tools-metrics fuzz-short
+
 e2e: setup ## Bring a Kubernetes node up, run the scenarios on it, take it down (root, or all are skipped; or KUBECONFIG and VMCP_E2E=1; KEEP=1, SCENARIOS=…)
 	@$(REPORT) scripts/e2e.sh $(SCENARIOS)
 
 conformance: build-tests ## Run the official conformance suite direct and through vmcp, and compare
+	@$(MAKE) --no-print-directory conformance-built
+
+conformance-built:
 	@$(STAGE) "conformance" $(CARGO_TARGET_DIR)/debug/vmcp-conformance
 
 # The model that searches by meaning: fetched once, verified, kept in the cache.
@@ -130,9 +148,12 @@ check-format: setup
 check-signs: setup ## Check the repository's own rules: comments, spelling, links, the size of folders
 	@$(STAGE) "signs" scripts/test.sh --test repository
 
-# With the features of clippy: both check the same dependencies, once.
+# rustdoc reads what a check of each package leaves. With the features, the wrapper and the arguments that `cargo clippy` gives to cargo,
+# this is the check that clippy made before; cargo would check every package a second time otherwise. Cargo and clippy compare the arguments,
+# so that a change of them costs time and hides nothing.
 doc: setup ## Build the documentation of the code; a broken link fails
-	@RUSTDOCFLAGS="-D warnings" $(STAGE) "documentation" cargo doc --workspace --features $(LINTED_FEATURES) --no-deps --document-private-items
+	@RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" CLIPPY_ARGS="$(subst $(SPACE),$(CLIPPY_SEPARATOR),$(CLIPPY_FLAGS))$(CLIPPY_SEPARATOR)" \
+	  RUSTDOCFLAGS="-D warnings" $(STAGE) "documentation" cargo doc --workspace --features $(LINTED_FEATURES) --no-deps --document-private-items
 
 features: ## Write tests/features/Cargo.toml, after a dependency or a feature changed
 	@scripts/features.py
@@ -141,7 +162,7 @@ check-features: setup
 	@$(STAGE) "features" scripts/features.py --check
 
 clippy: setup
-	@$(STAGE) "clippy" cargo clippy --workspace --all-targets --features $(LINTED_FEATURES) -- -D warnings
+	@$(STAGE) "clippy" cargo clippy --workspace --all-targets --features $(LINTED_FEATURES) -- $(CLIPPY_FLAGS)
 
 # It reads some files for a second: optimizing it takes longer than it ever saves.
 $(DENY):
@@ -204,4 +225,4 @@ olm-validate: ## Validate deploy/olm by the rules of OLM and OperatorHub (built 
 	@scripts/olm-validate.sh --install
 
 clean-cache: ## Remove what make put into the cache: builds, servers, tools, the model
-	rm -rf $(CARGO_TARGET_DIR) $(CACHE)/packages $(CACHE)/servers $(CACHE)/tools $(VMCP_MODEL_DIR)
+	rm -rf $(CARGO_TARGET_DIR) $(CACHE)/packages $(CACHE)/servers $(CACHE)/tools $(NODE_COMPILE_CACHE) $(VMCP_MODEL_DIR)

@@ -57,9 +57,10 @@ def features(host, *selected):
 
 def tree(edges, *selected):
     found = collections.defaultdict(set)
-    arguments = ["--target", PLATFORM, "--edges", edges, "--no-dedupe", "--prefix", "none", "--format", "{p}|{f}"]
+    arguments = ["--target", PLATFORM, "--edges", edges, "--prefix", "none", "--format", "{p}|{f}"]
     for line in cargo("tree", "--quiet", *arguments, *selected).splitlines():
-        package, bar, names = line.partition("|")
+        # A package is expanded where it is first listed; the mark of each later place follows the features.
+        package, bar, names = line.removesuffix(" (*)").partition("|")
         words = package.split()
         # A third word is the path of a package of ours, or says that it is a macro.
         if bar and not any(word.startswith("(/") for word in words):

@@ -29,6 +29,8 @@ done
 if [ "$(wc -l <"$VMCP_STEPS")" -gt 1 ]; then
   printf '\n| step | seconds | core seconds |\n|---|---|---|\n'
   while read -r took cores result name; do
+    # Nothing was left to do.
+    [ "$took $cores $result" != "0 0 0" ] || continue
     echo "| $name | $took$([ "$result" = 0 ] || echo ", failed") | $cores |"
   done <"$VMCP_STEPS"
   echo "| all | $((SECONDS - start)) | $(awk '{ sum += $2 } END { print sum }' "$VMCP_STEPS") |"

@@ -1,7 +1,7 @@
-"""Lists, finds and calls with one of the client libraries: library.py NAME TARGET..., read from standard input.
+"""Lists, finds and calls with a client library: library.py NAME TARGET [-- TARGET]..., read from standard input.
 
-The target is a URL, or the command of a server on standard streams. Prints one JSON line: the names listed, the first
-tool found, the text of a call.
+A target is a URL, or the command of a server on standard streams, one word an argument. Prints one JSON line with an
+entry for each target: the names listed, the first tool found, the text of a call. Importing a library takes longer.
 """
 
 import asyncio
@@ -116,7 +116,18 @@ LIBRARIES = {
 
 async def main(library, target):
     names, found, called = await LIBRARIES[library](target)
-    print(json.dumps({"tools": names, "found": found, "called": called}))
+    return {"tools": names, "found": found, "called": called}
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2:]))
+def targets(words):
+    """Returns the targets between the separators."""
+    found = [[]]
+    for word in words:
+        if word == "--":
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found
+
+
+print(json.dumps([asyncio.run(main(sys.argv[1], target)) for target in targets(sys.argv[2:])]))

@@ -54,15 +54,17 @@ use std::time::Duration;
 /// busy with other tests.
 pub const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Asks `check` every 25 ms until it returns something, or fails the test after [`WAIT_TIMEOUT`] with `what`
-/// was waited for.
+/// Asks `check` until it returns something, or fails the test after [`WAIT_TIMEOUT`] with `what` was waited
+/// for. The pause between two looks is a tenth of the time waited so far, within 25 and 100 ms.
 pub async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = tokio::time::Instant::now() + WAIT_TIMEOUT;
+    let began = tokio::time::Instant::now();
     loop {
         if let Some(found) = check().await {
             return found;
         }
-        assert!(tokio::time::Instant::now() < deadline, "waited {WAIT_TIMEOUT:?} in vain for {what}");
-        tokio::time::sleep(Duration::from_millis(25)).await;
+        let waited = began.elapsed();
+        assert!(waited < WAIT_TIMEOUT, "waited {WAIT_TIMEOUT:?} in vain for {what}");
+        let pause = (waited / 10).clamp(Duration::from_millis(25), Duration::from_millis(100));
+        tokio::time::sleep(pause).await;
     }
 }

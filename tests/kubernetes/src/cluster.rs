@@ -1,8 +1,10 @@
 //! [`Cluster`]: an API server as its administrator sees it, with `kubectl`, `helm` and server-side apply.
 
 mod chart;
+mod definitions;
 mod endpoint;
 mod existing;
+mod kinds;
 mod namespace;
 mod namespace_report;
 
@@ -11,10 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{
-    ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams, ValidationDirective,
-};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, Config, discovery};
@@ -23,12 +22,16 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
-use crate::{CLUSTER_WAIT_TIMEOUT, Programs, images, repository};
+use crate::{CLUSTER_WAIT_TIMEOUT, Programs, images};
 use existing::LABEL;
+use kinds::Kinds;
 
 pub use chart::{RELEASE, chart, older_chart};
 pub use endpoint::Endpoint;
 pub use namespace::Namespace;
+
+/// Longest wait until discovery lists a kind that was defined a moment ago.
+const DISCOVERY_LAG: Duration = Duration::from_secs(5);
 
 /// A cluster that answers, as its administrator sees it. `programs` are ours; `None` for those on the `PATH`.
 #[derive(Debug, Clone)]
@@ -37,11 +40,12 @@ pub struct Cluster {
     programs: Option<Programs>,
     /// Set once our resources are defined.
     defined: Arc<OnceCell<()>>,
+    kinds: Arc<Kinds>,
 }
 
 impl Cluster {
     pub(crate) fn at(kubeconfig: PathBuf, programs: Programs) -> Self {
-        Self { kubeconfig, programs: Some(programs), defined: Arc::default() }
+        Self { kubeconfig, programs: Some(programs), defined: Arc::default(), kinds: Arc::default() }
     }
 
     /// Returns the cluster that `KUBECONFIG` names, if `VMCP_E2E=1` says that tests may use it. `make e2e`
@@ -49,7 +53,7 @@ impl Cluster {
     pub fn from_environment() -> Self {
         let kubeconfig = std::env::var_os("KUBECONFIG").filter(|_| std::env::var_os("VMCP_E2E").is_some());
         let kubeconfig = kubeconfig.expect("no cluster: run `make e2e`, or set KUBECONFIG and VMCP_E2E=1");
-        Self { kubeconfig: kubeconfig.into(), programs: None, defined: Arc::default() }
+        Self { kubeconfig: kubeconfig.into(), programs: None, defined: Arc::default(), kinds: Arc::default() }
     }
 
     /// Returns true if it collects garbage: without a controller manager a deleted namespace stays.
@@ -84,17 +88,75 @@ impl Cluster {
     /// Applies every document of `yaml` by server-side apply, with strict validation; documents without a
     /// namespace go into `namespace`.
     pub async fn apply(&self, yaml: &str, namespace: &str) -> Result<Vec<DynamicObject>, kube::Error> {
-        let client = self.client().await;
+        self.apply_by(&self.client().await, yaml, namespace).await
+    }
+
+    /// As [`Cluster::apply`], by a client that the test has already.
+    async fn apply_by(
+        &self,
+        client: &Client,
+        yaml: &str,
+        namespace: &str,
+    ) -> Result<Vec<DynamicObject>, kube::Error> {
         let mut applied = Vec::new();
         for document in serde_saphyr::from_multiple::<Value>(&images::renamed(yaml)).expect("YAML") {
             let wanted: DynamicObject = serde_json::from_value(document).expect("an object of Kubernetes");
-            let api = api_of(&client, &wanted, namespace).await?;
-            let how = PatchParams::apply("test").force();
-            let how = PatchParams { field_validation: Some(ValidationDirective::Strict), ..how };
-            let name = wanted.metadata.name.as_deref().expect("a name");
-            applied.push(api.patch(name, &how, &Patch::Apply(&wanted)).await?);
+            applied.push(self.apply_object(client, &wanted, namespace).await?);
         }
         Ok(applied)
+    }
+
+    async fn apply_object(
+        &self,
+        client: &Client,
+        wanted: &DynamicObject,
+        namespace: &str,
+    ) -> Result<DynamicObject, kube::Error> {
+        let api = self.api_of(client, wanted, namespace).await?;
+        let how = PatchParams::apply("test").force();
+        let how = PatchParams { field_validation: Some(ValidationDirective::Strict), ..how };
+        let name = wanted.metadata.name.as_deref().expect("a name");
+        api.patch(name, &how, &Patch::Apply(wanted)).await
+    }
+
+    async fn api_of(
+        &self,
+        client: &Client,
+        object: &DynamicObject,
+        namespace: &str,
+    ) -> Result<Api<DynamicObject>, kube::Error> {
+        let types = object.types.as_ref().expect("apiVersion and kind");
+        let kind = GroupVersionKind::try_from(types).expect("apiVersion");
+        let namespace = object.metadata.namespace.as_deref().unwrap_or(namespace);
+        if let Some(kind) = self.kinds.of_manifest(client, &kind).await? {
+            return Ok(kind.api(client, namespace));
+        }
+        // A definition of this moment: the document about all groups lags behind those of each.
+        let (resource, capabilities) = discovery::pinned_kind(client, &kind).await?;
+        Ok(match capabilities.scope {
+            discovery::Scope::Cluster => Api::all_with(client.clone(), &resource),
+            discovery::Scope::Namespaced => Api::namespaced_with(client.clone(), namespace, &resource),
+        })
+    }
+
+    /// Returns the API of the kind that `kubectl` knows by a name, such as `mcpserver` or `svc`.
+    async fn api_named(
+        &self,
+        client: &Client,
+        kind: &str,
+        namespace: &str,
+    ) -> Result<Api<DynamicObject>, String> {
+        let deadline = Instant::now() + DISCOVERY_LAG;
+        loop {
+            let found = self.kinds.named(client, kind).await.map_err(|error| error.to_string())?;
+            if let Some(found) = found {
+                return Ok(found.api(client, namespace));
+            }
+            if Instant::now() >= deadline {
+                return Err(format!("the API server has no resource `{kind}`"));
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Defines our resources, as they are committed, and waits until they are served. A second call returns
@@ -104,11 +166,10 @@ impl Cluster {
     }
 
     async fn define_all(&self) {
-        let folder = std::fs::read_dir(repository().join("crds")).expect("the folder of definitions");
-        let files = folder.map(|file| file.expect("a file").path());
-        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "yaml")) {
-            let yaml = std::fs::read_to_string(&file).expect("a definition");
-            self.apply(&yaml, "").await.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let client = self.client().await;
+        for definition in definitions::committed() {
+            let applied = self.apply_object(&client, definition, "").await;
+            drop(applied.unwrap_or_else(|error| panic!("{:?}: {error}", definition.metadata.name)));
         }
         self.await_definitions().await;
     }
@@ -116,15 +177,9 @@ impl Cluster {
     /// Waits until the kinds of all definitions are served.
     pub async fn await_definitions(&self) {
         let client = self.client().await;
-        let definitions = Api::<CustomResourceDefinition>::all(client.clone());
         let deadline = Instant::now() + CLUSTER_WAIT_TIMEOUT;
         loop {
-            let mut missing = Vec::new();
-            for definition in definitions.list(&ListParams::default()).await.expect("the definitions") {
-                if !is_served(&client, &definition).await {
-                    missing.push(definition.metadata.name);
-                }
-            }
+            let missing = definitions::unserved(&client).await.expect("the definitions");
             if missing.is_empty() {
                 return;
             }
@@ -157,38 +212,4 @@ impl Cluster {
             Err(String::from_utf8_lossy(&output.stderr).into_owned())
         }
     }
-}
-
-/// Returns true once the API server has established a definition, and discovery finds all of its versions.
-async fn is_served(client: &Client, definition: &CustomResourceDefinition) -> bool {
-    let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut established = conditions.filter(|condition| condition.type_ == "Established");
-    if !established.any(|condition| condition.status == "True") {
-        return false;
-    }
-    let spec = &definition.spec;
-    for version in spec.versions.iter().filter(|version| version.served) {
-        let found = client.list_api_group_resources(&format!("{}/{}", spec.group, version.name)).await;
-        if !found.is_ok_and(|found| found.resources.iter().any(|kind| kind.name == spec.names.plural)) {
-            return false;
-        }
-    }
-    true
-}
-
-async fn api_of(
-    client: &Client,
-    object: &DynamicObject,
-    namespace: &str,
-) -> Result<Api<DynamicObject>, kube::Error> {
-    let types = object.types.as_ref().expect("apiVersion and kind");
-    let kind = GroupVersionKind::try_from(types).expect("apiVersion");
-    let (resource, capabilities): (ApiResource, _) = discovery::pinned_kind(client, &kind).await?;
-    Ok(match capabilities.scope {
-        discovery::Scope::Cluster => Api::all_with(client.clone(), &resource),
-        discovery::Scope::Namespaced => {
-            let namespace = object.metadata.namespace.as_deref().unwrap_or(namespace);
-            Api::namespaced_with(client.clone(), namespace, &resource)
-        }
-    })
 }

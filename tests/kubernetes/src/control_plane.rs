@@ -6,12 +6,13 @@ mod processes;
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 use tokio::time::{Instant, sleep};
 use vmcp_integration::{free_port, skipped};
 
@@ -19,6 +20,9 @@ use crate::{CLUSTER_WAIT_TIMEOUT, Cluster, Programs};
 use credentials::Credentials;
 
 pub(crate) use processes::Processes;
+
+/// The program of the controllers.
+const CONTROLLERS: &str = "kube-controller-manager";
 
 /// A running control plane, gone when dropped and when the process of the test ends in any way. It is a
 /// [`Cluster`] without nodes.
@@ -37,26 +41,37 @@ impl ControlPlane {
 
     /// Starts a control plane on free ports of 127.0.0.1. Needs no root.
     pub async fn start() -> Self {
+        Self::start_with(found().await).await
+    }
+
+    /// Starts one without a controller manager, for tests that need neither pods nor garbage collection. It
+    /// saves the start of the controllers, and of their watches of all kinds.
+    pub async fn start_without_controllers() -> Self {
+        Self::start_with(found().await.without(CONTROLLERS)).await
+    }
+
+    async fn start_with(programs: Programs) -> Self {
         // The janitor of its processes removes the folder.
         let folder =
             tempfile::Builder::new().prefix("vmcp-control-plane-").tempdir().expect("a folder").keep();
 
-        let programs = tokio::task::spawn_blocking(Programs::find).await.expect("looking for programs");
         let mut processes = Processes::ours(&folder);
         let plan = Plan {
             folder: &folder,
             address: "127.0.0.1",
             ports: [free_port(), free_port(), free_port()],
             // An endpoint in the loopback range is refused, so there is none; without controllers there are
-            // no service accounts to admit pods with.
-            flags: if programs.get("kube-controller-manager").is_some() {
-                "--endpoint-reconciler-type none"
+            // no service accounts to admit pods with. Few clients need no fair shares, whose settings the
+            // API server would write when it starts.
+            flags: if programs.get(CONTROLLERS).is_some() {
+                "--endpoint-reconciler-type none --enable-priority-and-fairness=false"
             } else {
-                "--endpoint-reconciler-type none --disable-admission-plugins ServiceAccount"
+                "--endpoint-reconciler-type none --enable-priority-and-fairness=false \
+                 --disable-admission-plugins ServiceAccount"
             },
         };
         let cluster = plan.start(&programs, &mut processes).await;
-        let has_controllers = programs.get("kube-controller-manager").is_some();
+        let has_controllers = programs.get(CONTROLLERS).is_some();
         Self { cluster, has_controllers, processes }
     }
 
@@ -65,11 +80,11 @@ impl ControlPlane {
     pub fn limit_controllers(&mut self, requests_a_second: u32) {
         let limit =
             format!("--kube-api-qps {requests_a_second} --kube-api-burst {}", requests_a_second * 3 / 2);
-        if self.processes.has("kube-controller-manager") {
-            self.processes.stop("kube-controller-manager");
+        if self.processes.has(CONTROLLERS) {
+            self.processes.stop(CONTROLLERS);
             // Of a flag that is given twice, the last one counts.
-            self.processes.add_flags("kube-controller-manager", &limit);
-            self.processes.start_again("kube-controller-manager");
+            self.processes.add_flags(CONTROLLERS, &limit);
+            self.processes.start_again(CONTROLLERS);
         }
     }
 
@@ -90,7 +105,7 @@ impl ControlPlane {
         std::fs::remove_dir_all(&data).expect("the data of etcd");
         copy(&data.with_extension("backup"), &data);
         self.processes.start_again("etcd");
-        for name in ["kube-apiserver", "kube-controller-manager"] {
+        for name in ["kube-apiserver", CONTROLLERS] {
             if self.processes.has(name) {
                 self.processes.stop(name);
                 self.processes.start_again(name);
@@ -113,6 +128,34 @@ impl ControlPlane {
             );
         }
         !self.has_controllers
+    }
+}
+
+/// A control plane that tests share for as long as they overlap: the first one prepares it, and it ends with
+/// the last. Tests of one module run next to each other.
+pub struct PreparedControlPlane(Mutex<Weak<ControlPlane>>);
+
+impl PreparedControlPlane {
+    /// Returns a control plane that is not started yet, for a `static`.
+    pub const fn new() -> Self {
+        Self(Mutex::const_new(Weak::new()))
+    }
+
+    /// Returns the running control plane, or starts it by `prepare`.
+    pub async fn get(&self, prepare: impl AsyncFnOnce() -> ControlPlane) -> Arc<ControlPlane> {
+        let mut known = self.0.lock().await;
+        if let Some(running) = known.upgrade() {
+            return running;
+        }
+        let started = Arc::new(prepare().await);
+        *known = Arc::downgrade(&started);
+        started
+    }
+}
+
+impl Default for PreparedControlPlane {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -177,9 +220,9 @@ impl Plan<'_> {
         ready(&cluster, processes).await;
         // Only now: a controller manager gives the API server ten seconds, which a busy machine may exceed,
         // and ends.
-        if let Some(program) = programs.get("kube-controller-manager") {
+        if let Some(program) = programs.get(CONTROLLERS) {
             processes.start(
-                "kube-controller-manager",
+                CONTROLLERS,
                 &program,
                 &[
                     &format!("--kubeconfig {} --leader-elect=false --secure-port 0", admin.display()),
@@ -190,6 +233,10 @@ impl Plan<'_> {
         }
         cluster
     }
+}
+
+async fn found() -> Programs {
+    tokio::task::spawn_blocking(Programs::find).await.expect("looking for programs")
 }
 
 fn copy(from: &Path, to: &Path) {

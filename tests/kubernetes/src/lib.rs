@@ -40,7 +40,7 @@ mod programs;
 mod stopwatch;
 
 pub use cluster::{Cluster, Endpoint, Namespace, RELEASE, chart, older_chart};
-pub use control_plane::ControlPlane;
+pub use control_plane::{ControlPlane, PreparedControlPlane};
 pub use manifests::WEB;
 pub use node::Node;
 pub use operator::{Operator, SCRIPT_JOBS_ROLE, SERVER_ADMIN_ROLE, script_jobs_role, server_admin_roles};

@@ -13,6 +13,7 @@ pub fn cache() -> PathBuf {
 #[derive(Debug, Clone)]
 pub struct Programs {
     folder: PathBuf,
+    left_out: Option<&'static str>,
 }
 
 impl Programs {
@@ -20,7 +21,7 @@ impl Programs {
     /// shows its progress.
     pub fn find() -> Self {
         if let Some(folder) = std::env::var_os("KUBEBUILDER_ASSETS") {
-            return Self { folder: folder.into() };
+            return Self { folder: folder.into(), left_out: None };
         }
         Self::built()
     }
@@ -53,7 +54,12 @@ impl Programs {
         let build = build.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
         let build = build.unwrap_or_else(|error| panic!("{}: {error}", script.display()));
         assert!(build.status.success(), "{} failed: {}", script.display(), build.status);
-        Self { folder: String::from_utf8_lossy(&build.stdout).trim().into() }
+        Self { folder: String::from_utf8_lossy(&build.stdout).trim().into(), left_out: None }
+    }
+
+    /// Leaves one of them out, as a folder does that lacks it.
+    pub(crate) fn without(self, name: &'static str) -> Self {
+        Self { left_out: Some(name), ..self }
     }
 
     /// Returns their folder.
@@ -64,7 +70,7 @@ impl Programs {
     /// Returns the path of a program, if there is such a program.
     pub fn get(&self, name: &str) -> Option<PathBuf> {
         let program = self.folder.join(name);
-        program.exists().then_some(program)
+        (self.left_out != Some(name) && program.exists()).then_some(program)
     }
 
     /// Returns the path of a program, which has to be there.

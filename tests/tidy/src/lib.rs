@@ -45,7 +45,7 @@ impl fmt::Display for Finding {
 pub type Check = fn(&Repository) -> Vec<Finding>;
 
 /// Every check, with the name of the rule.
-pub const CHECKS: [(&str, Check); 13] = [
+pub const CHECKS: [(&str, Check); 14] = [
     ("comments", signs::comments),
     ("requirement codes", signs::codes),
     ("spelling", spelling::american),
@@ -58,5 +58,6 @@ pub const CHECKS: [(&str, Check); 13] = [
     ("top level", layout::top_level),
     ("libraries", layout::libraries),
     ("silent skips", silent_skips::none),
+    ("examples", silent_skips::unrun_examples),
     ("security", security::findings_have_tests),
 ];

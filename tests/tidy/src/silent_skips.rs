@@ -1,5 +1,6 @@
 //! Skipped tests that no report counts.
 
+use crate::repository::SourceFile;
 use crate::{Finding, Repository};
 
 /// Returns each `#[ignore]` and each skip that is printed only: libtest keeps what a passing test prints.
@@ -23,10 +24,53 @@ pub(crate) fn none(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
+/// Returns each documentation example of a package whose examples are not run, by `doctest = false`.
+pub(crate) fn unrun_examples(repository: &Repository) -> Vec<Finding> {
+    let is_off = |file: &&SourceFile| {
+        file.ends_in(&["Cargo.toml"]) && file.text.lines().any(|line| line == "doctest = false")
+    };
+    let mut findings = Vec::new();
+    for manifest in repository.files.iter().filter(is_off) {
+        let sources = format!("{}src/", manifest.path.trim_end_matches("Cargo.toml"));
+        for file in repository.rust().filter(|file| file.path.starts_with(&sources)) {
+            let message =
+                format!("an example that never runs; remove `doctest = false` from {}", manifest.path);
+            findings.extend(examples(&file.text).into_iter().map(|line| Finding {
+                path: file.path.clone(),
+                line,
+                message: message.clone(),
+            }));
+        }
+    }
+    findings
+}
+
+/// Returns the lines on which examples begin that rustdoc would run.
+fn examples(source: &str) -> Vec<usize> {
+    let mut lines = Vec::new();
+    let mut is_open = false;
+    for (number, line) in source.lines().enumerate() {
+        let line = line.trim_start();
+        let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let Some(words) = text.and_then(|text| text.trim_start().strip_prefix("```")) else { continue };
+        if !is_open && is_run(words) {
+            lines.push(number + 1);
+        }
+        is_open = !is_open;
+    }
+    lines
+}
+
+/// Returns true if rustdoc runs, or compiles, code behind a fence with these words: Rust is its default.
+fn is_run(words: &str) -> bool {
+    let known = ["rust", "should_panic", "no_run", "compile_fail", "test_harness"];
+    let mut words = words.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
+    words.all(|word| known.contains(&word) || word.starts_with("edition"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::repository::SourceFile;
 
     #[test]
     fn silent_skips_are_found() {
@@ -37,5 +81,25 @@ mod tests {
         let repository = Repository { root: ".".into(), files };
         let lines: Vec<_> = none(&repository).into_iter().map(|finding| finding.line).collect();
         assert_eq!(lines, [2, 4]);
+    }
+
+    #[test]
+    fn examples_of_a_package_that_runs_none_are_found() {
+        let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
+        let off = "[package]\nname = \"a\"\n\n[lib]\ndoctest = false\n";
+        let drawing = "//! ```text\n//! a -> b\n//! ```\n";
+        let example =
+            "/// One.\n/// ```\n/// f();\n/// ```\n/// ```rust,no_run\n/// f();\n/// ```\nfn f() {}\n";
+        let files = vec![
+            file("vmcp/a/Cargo.toml", off),
+            file("vmcp/a/src/drawn.rs", drawing),
+            file("vmcp/a/src/f.rs", example),
+            file("vmcp/b/Cargo.toml", "[package]\nname = \"b\"\n"),
+            file("vmcp/b/src/f.rs", example),
+        ];
+        let repository = Repository { root: ".".into(), files };
+        let found = unrun_examples(&repository);
+        let places: Vec<_> = found.iter().map(|finding| (finding.path.as_str(), finding.line)).collect();
+        assert_eq!(places, [("vmcp/a/src/f.rs", 2), ("vmcp/a/src/f.rs", 5)]);
     }
 }

@@ -4,9 +4,7 @@
 
 use vmcp_store::{DriftState, ListedTool, StateStore, Trust, TrustRule};
 
-#[path = "support/both_stores.rs"]
-mod both_stores;
-use both_stores::both;
+use crate::both_stores::both;
 
 fn observe(state: &StateStore, definition: &str, quarantine: bool) -> Vec<DriftState> {
     let rule: TrustRule<'_> = &|_, _| Trust::Stored;

@@ -183,7 +183,7 @@ fn several_processes_share_a_file() {
     let children: Vec<_> = ["p", "q", "r"]
         .map(|name| {
             Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "writer_process"])
+                .args(["--exact", "file::writer_process"])
                 .env("VMCP_STORE_TEST_DIR", dir.path())
                 .env("VMCP_STORE_TEST_NAME", name)
                 .spawn()

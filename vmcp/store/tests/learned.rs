@@ -3,9 +3,7 @@
 use rusqlite::Connection;
 use vmcp_store::{StateStore, StoredPair};
 
-#[path = "support/both_stores.rs"]
-mod both_stores;
-use both_stores::both;
+use crate::both_stores::both;
 
 fn pair(id: &str, confidence: f64) -> StoredPair {
     StoredPair {

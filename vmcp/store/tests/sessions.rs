@@ -6,9 +6,7 @@ use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::session::SessionStatus;
 use vmcp_store::{MAX_EVENTS_OF_SESSION, MAX_SESSIONS, SessionLimits, SessionQuery, StateStore};
 
-#[path = "support/both_stores.rs"]
-mod both_stores;
-use both_stores::both;
+use crate::both_stores::both;
 
 const ALICE: [u8; 32] = [1; 32];
 const BOB: [u8; 32] = [2; 32];

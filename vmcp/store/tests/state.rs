@@ -3,9 +3,7 @@
 use rusqlite::Connection;
 use vmcp_store::{CallFact, CallHistory, STATE_FILE_NAME, StateStore};
 
-#[path = "support/both_stores.rs"]
-mod both_stores;
-use both_stores::both;
+use crate::both_stores::both;
 
 const NOW: i64 = 1_700_000_000_000;
 const DAY: i64 = 24 * 60 * 60 * 1000;

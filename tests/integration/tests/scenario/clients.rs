@@ -100,20 +100,28 @@ async fn client_libraries_list_find_and_call_over_http_and_stdio() {
     let command = [program.as_str(), "serve", "--stdio", "--log-level", "error", "--config", &file];
     let python = include_str!("../../clients/library.py");
     let script = include_str!("../../clients/library.mjs");
-    for target in [&[vmcp.url.as_str()][..], &command] {
-        for (library, place) in [
-            ("python-sdk-1", "agents"),
-            ("fastmcp", "python"),
-            ("openai-agents", "agents"),
-            ("mcp-use", "agents"),
-            ("langchain", "agents"),
-        ] {
-            let interpreter = installed(&format!("{place}/bin/python"));
-            let args = [&["-", library], target].concat();
-            has_called(library, &run_script(&interpreter, &args, python, &installed(place)).await);
+    let over_http = [vmcp.url.as_str()];
+    let both = [&over_http[..], &["--"], &command].concat();
+    for (library, place) in [
+        ("python-sdk-1", "agents"),
+        ("fastmcp", "python"),
+        ("openai-agents", "agents"),
+        ("mcp-use", "agents"),
+        ("langchain", "agents"),
+    ] {
+        let interpreter = installed(&format!("{place}/bin/python"));
+        let args = [&["-", library], &both[..]].concat();
+        let seen = run_script(&interpreter, &args, python, &installed(place)).await;
+        let seen = seen.as_array().expect("an entry for each target");
+        assert_eq!(seen.len(), 2, "{library}: {seen:?}");
+        for seen in seen {
+            has_called(library, seen);
         }
+    }
+    for target in [&over_http[..], &command] {
         let args = [&["--input-type=module", "-"], target].concat();
-        has_called("typescript-sdk-1", &run_script(&node("node"), &args, script, &installed("node")).await);
+        let seen = run_script(&node("node"), &args, script, &installed("node")).await;
+        has_called("typescript-sdk-1", &seen);
     }
 }
 

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+use super::kinds::{read, read_list};
 use super::namespace_report::namespace_report;
 use crate::{CLUSTER_WAIT_TIMEOUT, Cluster, RELEASE};
 
@@ -60,7 +61,7 @@ impl Namespace {
 
     /// Applies every document of `yaml`, or returns the refusal.
     pub async fn try_apply(&self, yaml: &str) -> Result<Vec<DynamicObject>, kube::Error> {
-        self.cluster.apply(yaml, &self.name).await
+        self.cluster.apply_by(&self.client, yaml, &self.name).await
     }
 
     /// Returns an object; `None` if it does not exist or is being deleted.
@@ -81,11 +82,33 @@ impl Namespace {
         selected.expect("an answer of the API server").items
     }
 
-    /// Returns an object as JSON, such as `json("mcpserver/web")`; null if there is none.
+    /// Returns an object as JSON, such as `json("mcpserver/web")`, by a name of its kind that `kubectl`
+    /// takes; null if it does not exist.
     pub async fn json(&self, object: &str) -> Value {
-        let arguments = ["get", object, "--namespace", &self.name, "--ignore-not-found", "--output", "json"];
-        let text = self.cluster.kubectl(&arguments).await.unwrap_or_else(|error| panic!("{object}: {error}"));
-        serde_json::from_str(&text).unwrap_or_default()
+        let found = self.find(object).await;
+        let (objects, name) = found.unwrap_or_else(|error| panic!("{object}: {error}"));
+        read(&self.client, &objects, name).await.unwrap_or_else(|error| panic!("{object}: {error}"))
+    }
+
+    /// Returns all objects of a kind as JSON, by a name of the kind that `kubectl` takes.
+    pub async fn json_list(&self, kind: &str) -> Vec<Value> {
+        let objects = self.cluster.api_named(&self.client, kind, &self.name).await;
+        let objects = objects.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        let list = read_list(&self.client, &objects).await;
+        list.unwrap_or_else(|error| panic!("{kind}: {error}"))
+    }
+
+    /// Merges `change` into an object that is named as for [`Namespace::json`], or returns the refusal.
+    pub async fn try_merge(&self, object: &str, change: &Value) -> Result<DynamicObject, String> {
+        let (objects, name) = self.find(object).await?;
+        let merged = objects.patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+        merged.map_err(|error| error.to_string())
+    }
+
+    /// Returns the API of an object and its name.
+    async fn find<'a>(&self, object: &'a str) -> Result<(Api<DynamicObject>, &'a str), String> {
+        let (kind, name) = object.split_once('/').expect("kind/name");
+        Ok((self.cluster.api_named(&self.client, kind, &self.name).await?, name))
     }
 
     /// Returns a condition in the status of an object; null if the status lacks it.
@@ -117,8 +140,8 @@ impl Namespace {
         drop(deleted.unwrap_or_else(|error| panic!("deleting {name}: {error}")));
     }
 
-    /// Asks `check` every 50 ms until it returns something, or fails the test after [`CLUSTER_WAIT_TIMEOUT`]
-    /// with everything that is in this namespace.
+    /// Asks `check` until it returns something, or fails the test after [`CLUSTER_WAIT_TIMEOUT`] with
+    /// everything that is in this namespace.
     pub async fn eventually<T>(&self, what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
         self.eventually_within(CLUSTER_WAIT_TIMEOUT, what, check).await
     }
@@ -130,16 +153,16 @@ impl Namespace {
         what: &str,
         mut check: impl AsyncFnMut() -> Option<T>,
     ) -> T {
-        let deadline = Instant::now() + limit;
+        let began = Instant::now();
         loop {
             if let Some(found) = check().await {
                 return found;
             }
-            if Instant::now() >= deadline {
+            if began.elapsed() >= limit {
                 eprintln!("{}", namespace_report(&self.cluster, &self.name).await);
                 panic!("waited {limit:?} in vain for {what} in {}", self.name);
             }
-            sleep(Duration::from_millis(50)).await;
+            sleep(poll_pause(began.elapsed())).await;
         }
     }
 
@@ -162,4 +185,10 @@ impl Namespace {
         })
         .await;
     }
+}
+
+/// Returns the pause before the next look, after a wait of `waited`: a tenth of it, within 50 and 250 ms.
+/// Each look takes time of the cores on which the operator works.
+fn poll_pause(waited: Duration) -> Duration {
+    (waited / 10).clamp(Duration::from_millis(50), Duration::from_millis(250))
 }

@@ -56,7 +56,7 @@ impl Processes {
         command.args(flags);
         // Memory is left, and cores are not: garbage that these Go programs collect at five times their live
         // heap takes a sixth less of a core.
-        command.envs([("GOGC", "400"), ("GOMEMLIMIT", "600MiB")]);
+        command.envs([("GOGC", "400"), ("GOMEMLIMIT", "1GiB")]);
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log file")).stderr(log);
         let child = command.process_group(self.group.unwrap_or_default()).spawn();
         let child = child.unwrap_or_else(|error| panic!("cannot start {name}: {error}"));

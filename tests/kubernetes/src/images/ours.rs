@@ -25,18 +25,21 @@ const DOCKERFILE: &str = "FROM localhost/vmcp-tests/build-packages:1
 ENV CARGO_HOME=/cargo CARGO_NET_OFFLINE=true PATH=/rust/bin:/usr/bin:/bin
 ";
 /// Files that the Dockerfile's build depends on besides the sources.
-const INPUTS: [&str; 4] = ["Dockerfile", ".dockerignore", "Cargo.lock", "Cargo.toml"];
+const INPUTS: [&str; 3] = ["Dockerfile", ".dockerignore", "Cargo.toml"];
 
 /// Builds both images, and returns their archives.
 ///
 /// `VMCP_E2E_IMAGES=dockerfile` asks for the Dockerfile, as the nightly workflow does; `programs` for the
-/// programs of the tests. Without it, the Dockerfile builds both when one of its [`INPUTS`] differs from
-/// those of its last build on this machine. With an empty cache there is nothing to compare with, and the
-/// time of a cold run is short: the programs are taken, and the next change is built by the Dockerfile.
+/// programs of the tests. Without it, the Dockerfile builds both when one of its [`INPUTS`], or a package of
+/// others in `Cargo.lock`, differs from those of its last build on this machine. With an empty cache there is
+/// nothing to compare with, and the time of a cold run is short: the programs are taken, and the next change
+/// is built by the Dockerfile.
 pub async fn ours() -> Vec<PathBuf> {
     let root = repository();
-    let inputs = INPUTS.map(|name| digest_of(&root.join(name)));
-    let inputs = digest(&inputs.each_ref().map(String::as_str));
+    let mut inputs: Vec<String> = INPUTS.iter().map(|name| digest_of(&root.join(name))).collect();
+    let lock = std::fs::read_to_string(root.join("Cargo.lock")).expect("Cargo.lock");
+    inputs.push(packages_of_others(&lock));
+    let inputs = digest(&inputs.iter().map(String::as_str).collect::<Vec<_>>());
     let built = cache().join("kubernetes/dockerfile-inputs");
     let by_dockerfile = match std::env::var("VMCP_E2E_IMAGES").as_deref() {
         Ok("dockerfile") => true,
@@ -63,6 +66,12 @@ pub async fn ours() -> Vec<PathBuf> {
     let archives = by_the_dockerfile(&root).await;
     std::fs::write(built, inputs).expect("the mark of the Dockerfile's inputs");
     archives
+}
+
+/// Returns the part of `Cargo.lock` about packages of others. The dependencies of our own packages change
+/// more often, and change nothing about how others are fetched and compiled into static programs.
+fn packages_of_others(lock: &str) -> String {
+    lock.split("[[package]]").filter(|package| package.contains("\nsource = ")).collect()
 }
 
 /// Builds both images as users do, but for the profile.
@@ -106,4 +115,24 @@ async fn prepare() -> Vec<String> {
     let cargo =
         cargo.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("HOME")).join(".cargo"));
     vec![format!("{}:/rust", rust.trim()), format!("{}:/cargo/registry", cargo.join("registry").display())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::packages_of_others;
+
+    #[test]
+    fn own_packages_of_the_lock_are_left_out() {
+        let own = |dependency: &str| {
+            format!(
+                "[[package]]\nname = \"vmcp\"\nversion = \"0.1.0\"\ndependencies = [\n \"{dependency}\",\n]\n\n"
+            )
+        };
+        let other = "[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\nsource = \"registry\"\n\n";
+        let lock = |dependency: &str, other: &str| format!("version = 4\n\n{other}{}", own(dependency));
+        let before = packages_of_others(&lock("serde", other));
+        assert!(before.contains("serde") && !before.contains("vmcp"), "{before}");
+        assert_eq!(packages_of_others(&lock("tokio", other)), before);
+        assert_ne!(packages_of_others(&lock("serde", &other.replace("1.0.0", "1.0.1"))), before);
+    }
 }

@@ -6,7 +6,7 @@ use vmcp_crds::VirtualMCPServer;
 use vmcp_kubernetes_tests::{ControlPlane, Operator, Programs, skipped};
 
 use super::backends::{apply, assert_writes_nothing, await_condition, place};
-use super::packaging::{await_established, define_foreign};
+use super::packaging::define_foreign;
 use super::stand_in::StandIn;
 
 /// The API server refuses settings of a load balancer at any other Service.
@@ -123,7 +123,7 @@ async fn annotations_of_an_exposed_service_wait_for_the_identity() {
 #[tokio::test]
 async fn routes_autoscalers_and_monitors_are_made_as_they_are_asked_for() {
     // Kinds of other projects are defined for the whole cluster, so it must not be the shared one.
-    let cluster = ControlPlane::start().await;
+    let cluster = ControlPlane::start_without_controllers().await;
     define_foreign(&cluster).await;
     let place = cluster.namespace("settings").await;
     let variables =
@@ -196,10 +196,10 @@ async fn a_route_with_filters_is_one_that_the_gateway_api_takes() {
         skipped("the definitions of the Gateway API are in a Go module, and there is no go");
         return;
     };
-    let cluster = ControlPlane::start().await;
+    let cluster = ControlPlane::start_without_controllers().await;
     let definition = std::fs::read_to_string(definitions.path("httproutes.yaml")).expect("the definition");
     cluster.apply(&definition, "").await.expect("applied");
-    await_established(&cluster, "httproutes.gateway.networking.k8s.io").await;
+    cluster.await_definitions().await;
     let place = cluster.namespace("filters").await;
     let variables = [("LEADER_ELECT", "false"), ("ENABLE_HTTP_ROUTES", "true")];
     let operator = Operator::with(&place, "one", &variables).await;

@@ -61,7 +61,7 @@ async fn labels_and_annotations_come_and_go_with_the_resource_and_rest_is_rest()
 #[tokio::test]
 async fn keys_of_the_operator_are_refused_by_the_api_server_and_by_the_operator() {
     // The schema is changed for the whole cluster, so it must not be the shared one.
-    let cluster = ControlPlane::start().await;
+    let cluster = ControlPlane::start_without_controllers().await;
     let place = cluster.namespace("reserved").await;
     let _operator = Operator::start(&place).await;
     let spec = "{resourceOverrides: {service: {labels: {app.kubernetes.io/instance: other}}}}";

@@ -83,14 +83,8 @@ pub(super) async fn define_foreign(cluster: &Cluster) {
                      versions: [{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {schema}}}}}]}}}}"
         );
         cluster.apply(&definition, "").await.unwrap();
-        await_established(cluster, &name).await;
     }
-}
-
-/// Waits until the API server serves a kind.
-pub(super) async fn await_established(cluster: &Cluster, definition: &str) {
-    let wait = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", definition];
-    cluster.kubectl(&wait).await.unwrap();
+    cluster.await_definitions().await;
 }
 
 /// Returns the condition that complains about an object; `None` once the operator has looked at it and found
@@ -115,8 +109,7 @@ async fn assert_sensible(place: &Namespace, object: &DynamicObject) {
     let sensible = format!("{kind} {name} to be found sensible");
     place
         .eventually(&sensible, async || {
-            let found = place.cluster().kubectl(&["get", kind, name, "-n", &place.name, "-o", "json"]).await;
-            let found = complaint(&serde_json::from_str(&found.unwrap()).unwrap());
+            let found = complaint(&place.json(&format!("{}/{name}", kind.to_lowercase())).await);
             if let Some(complaint) = found.as_ref().filter(|complaint| **complaint != last) {
                 last.clone_from(complaint);
                 eprintln!("{kind} {name}: {complaint}");

@@ -9,7 +9,6 @@ use vmcp_crds::VirtualMCPServer;
 use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator};
 
 use super::backends::{apply, assert_writes_nothing, await_condition};
-use super::packaging::await_established;
 
 /// The kind as the Gateway API defines it, with a schema that takes everything.
 const DEFINITION: &str = "
@@ -31,7 +30,7 @@ spec:
 /// Defines ReferenceGrants.
 pub(super) async fn define_grants(cluster: &Cluster) {
     cluster.apply(DEFINITION, "").await.expect("applied");
-    await_established(cluster, "referencegrants.gateway.networking.k8s.io").await;
+    cluster.await_definitions().await;
 }
 
 /// A withdrawn grant ends the use of its backends within this time.
@@ -58,7 +57,7 @@ async fn admitted(place: &Namespace, policy: &str) -> Option<Value> {
 #[tokio::test]
 async fn backends_of_another_namespace_serve_for_as_long_as_it_grants_them() {
     // A kind of another project is defined for the whole cluster, so it must not be the shared one.
-    let cluster = ControlPlane::start().await;
+    let cluster = ControlPlane::start_without_controllers().await;
     let (place, other) = (cluster.namespace("granted").await, cluster.namespace("granting").await);
     let namespaces = format!("{},{}", place.name, other.name);
     let variables = [("LEADER_ELECT", "false"), ("WATCH_NAMESPACE", namespaces.as_str())];

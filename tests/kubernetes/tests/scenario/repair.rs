@@ -196,7 +196,7 @@ async fn no_pod_comes_before_the_objects_that_close_it() {
 #[tokio::test]
 async fn a_backend_that_cannot_be_read_any_more_stays_in_the_configuration() {
     // The schema is changed for the whole cluster, so it must not be the shared one.
-    let cluster = ControlPlane::start().await;
+    let cluster = ControlPlane::start_without_controllers().await;
     let place = cluster.namespace("unreadable").await;
     let _operator = Operator::start(&place).await;
     apply(&place, "MCPGroup", "g", "{}").await;
@@ -213,11 +213,9 @@ async fn a_backend_that_cannot_be_read_any_more_stays_in_the_configuration() {
         accept_everything(&cluster, kind).await;
     }
     let spoil = async |object: &str, spec: Value| {
-        let patch = json!({ "spec": spec }).to_string();
-        let namespace = place.name.as_str();
-        let arguments = ["patch", object, "-n", namespace, "--type", "merge", "-p", &patch];
-        let spoilt = async || cluster.kubectl(&arguments).await.ok();
-        place.eventually("the mistake to pass", spoilt).await;
+        let change = json!({ "spec": spec });
+        let spoilt = async || place.try_merge(object, &change).await.ok();
+        drop(place.eventually("the mistake to pass", spoilt).await);
     };
     spoil("mcpgroup/g", json!({ "description": {} })).await;
     spoil("mcpserver/a", json!({ "transport": "pigeon" })).await;

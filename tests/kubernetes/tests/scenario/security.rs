@@ -2,13 +2,14 @@
 //! itself changes nothing of a pod but one annotation.
 
 use std::fs;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use vmcp_crds::{MCPGroup, MCPOIDCConfig, MCPServerEntry, VirtualMCPServer};
-use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, repository};
+use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, PreparedControlPlane, repository};
 
 use super::backends::{apply, await_condition};
 use super::deputies::{TENANT, attempts, client_as, refusal, refused};
@@ -27,19 +28,31 @@ metadata: {name: grantor}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: grantor}
 subjects: [{kind: User, name: grantor, apiGroup: rbac.authorization.k8s.io}]";
 
-/// Installs `deploy/`, and a tenant who may write our resources, Deployments and Services of the namespace.
-async fn install(cluster: &Cluster, place: &Namespace) {
-    let deploy = repository().join("deploy").display().to_string();
-    cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.expect("installed");
-    cluster.await_definitions().await;
+/// Returns a control plane with `deploy/`, whose policies apply to all namespaces.
+async fn deployed() -> Arc<ControlPlane> {
+    static DEPLOYED: PreparedControlPlane = PreparedControlPlane::new();
+    DEPLOYED
+        .get(async || {
+            let cluster = ControlPlane::start_without_controllers().await;
+            let deploy = repository().join("deploy").display().to_string();
+            cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.expect("installed");
+            cluster.await_definitions().await;
+            cluster
+        })
+        .await
+}
+
+/// Makes a namespace with a tenant who may write our resources, Deployments and Services there.
+async fn namespace_of_tenant(cluster: &Cluster, prefix: &str) -> Namespace {
+    let place = cluster.namespace(prefix).await;
     place.apply(TENANT).await;
+    place
 }
 
 #[tokio::test]
 async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
-    let cluster = ControlPlane::start().await;
-    let place = cluster.namespace("tenant").await;
-    install(&cluster, &place).await;
+    let cluster = deployed().await;
+    let place = namespace_of_tenant(&cluster, "tenant").await;
     let tenant = client_as(&cluster, "tenant").await;
     let mut refusals = Vec::new();
     for attempt in attempts() {
@@ -102,9 +115,8 @@ async fn an_approval_takes_the_right_to_change_the_server(cluster: &Cluster, pla
 /// A grant makes the operator add callers to NetworkPolicies of the granted servers.
 #[tokio::test]
 async fn a_grant_for_virtual_servers_takes_the_right_to_create_network_policies() {
-    let cluster = ControlPlane::start().await;
-    let place = cluster.namespace("grantor").await;
-    install(&cluster, &place).await;
+    let cluster = deployed().await;
+    let place = namespace_of_tenant(&cluster, "grantor").await;
     define_grants(&cluster).await;
     place.apply(GRANTOR).await;
     let grantor = client_as(&cluster, "grantor").await;
@@ -137,9 +149,8 @@ async fn a_grant_for_virtual_servers_takes_the_right_to_create_network_policies(
 /// Only ToolHive's operator removes its finalizers: the deletion of such a resource would hang.
 #[tokio::test]
 async fn a_saved_manifest_brings_no_finalizer_that_nothing_removes() {
-    let cluster = ControlPlane::start().await;
-    let place = cluster.namespace("saved").await;
-    install(&cluster, &place).await;
+    let cluster = deployed().await;
+    let place = namespace_of_tenant(&cluster, "saved").await;
     let group = |finalizers: &str| {
         format!(
             "{{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPGroup, metadata: {{name: g, finalizers: [{finalizers}]}}, \
@@ -164,9 +175,8 @@ async fn a_saved_manifest_brings_no_finalizer_that_nothing_removes() {
 
 #[tokio::test]
 async fn the_operator_changes_one_annotation_of_a_pod_and_nothing_else() {
-    let cluster = ControlPlane::start().await;
-    let place = cluster.namespace("pods").await;
-    install(&cluster, &place).await;
+    let cluster = deployed().await;
+    let place = namespace_of_tenant(&cluster, "pods").await;
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {a: b}}, \
                spec: {containers: [{name: c, image: i}]}}";
     // Refused until the namespace has its default account.

@@ -8,7 +8,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use vmcp_integration::binary;
-use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, Programs, chart};
+use vmcp_kubernetes_tests::{
+    Cluster, ControlPlane, Namespace, Operator, PreparedControlPlane, Programs, chart,
+};
 
 /// Manifests as ToolHive's users have them, in both of its versions.
 const MANIFESTS: &str = "
@@ -53,6 +55,18 @@ async fn define_toolhive_group(cluster: &Cluster) {
     cluster.await_definitions().await;
 }
 
+/// Returns a control plane that serves ToolHive's group, for tests whose operators keep to their namespace.
+async fn with_toolhive_group() -> Arc<ControlPlane> {
+    static SERVING: PreparedControlPlane = PreparedControlPlane::new();
+    SERVING
+        .get(async || {
+            let cluster = ControlPlane::start_without_controllers().await;
+            define_toolhive_group(&cluster).await;
+            cluster
+        })
+        .await
+}
+
 /// Returns the status of an object of ToolHive's group.
 async fn status(place: &Namespace, plural: &str, name: &str) -> Option<Value> {
     let object = format!("{plural}.toolhive.stacklok.dev/{name}");
@@ -61,8 +75,7 @@ async fn status(place: &Namespace, plural: &str, name: &str) -> Option<Value> {
 
 #[tokio::test]
 async fn toolhives_manifests_are_served_in_its_own_group() {
-    let control_plane = ControlPlane::start().await;
-    define_toolhive_group(&control_plane).await;
+    let control_plane = with_toolhive_group().await;
     let place = control_plane.namespace("toolhive").await;
     let variables = [("LEADER_ELECT", "false"), ("SERVE_TOOLHIVE_GROUP", "true")];
     let operator = Operator::with(&place, "one", &variables).await;
@@ -88,10 +101,8 @@ async fn toolhives_manifests_are_served_in_its_own_group() {
     }
     let embeddings = place
         .eventually("the managed EmbeddingServer", async || {
-            let arguments =
-                ["get", "embeddingservers.toolhive.stacklok.dev", "-n", &place.name, "-o", "json"];
-            let list: Value = serde_json::from_str(&control_plane.kubectl(&arguments).await.ok()?).ok()?;
-            list["items"].get(0).cloned()
+            let list = place.json_list("embeddingservers.toolhive.stacklok.dev").await;
+            list.into_iter().next()
         })
         .await;
     assert_eq!(embeddings["metadata"]["ownerReferences"][0]["apiVersion"], "toolhive.stacklok.dev/v1beta1");
@@ -126,12 +137,11 @@ async fn toolhives_manifests_are_served_in_its_own_group() {
     let deployment = place.get::<Deployment>("x").await.unwrap();
     assert_eq!(deployment.owner_references()[0].api_version, "toolhive.stacklok.dev/v1beta1");
     // Events name the object of the right group.
-    let arguments =
-        ["get", "events.events.k8s.io", "-n", &place.name, "-o", "jsonpath={..regarding.apiVersion}"];
     place
         .eventually("an event of the other group's object", async || {
-            let regarding = control_plane.kubectl(&arguments).await.unwrap();
-            regarding.contains("toolhive.stacklok.dev/v1beta1").then_some(())
+            let events = place.json_list("events.events.k8s.io").await;
+            let mut groups = events.iter().map(|event| &event["regarding"]["apiVersion"]);
+            groups.any(|group| group == "toolhive.stacklok.dev/v1beta1").then_some(())
         })
         .await;
 }
@@ -187,8 +197,7 @@ async fn every_example_that_toolhive_takes_is_taken_here() {
     let Some(examples) = examples().await else { return };
     let mut manifests = examples.concat();
     manifests.retain(is_of_toolhive);
-    let control_plane = ControlPlane::start().await;
-    define_toolhive_group(&control_plane).await;
+    let control_plane = with_toolhive_group().await;
     let place = control_plane.namespace("examples").await;
     let (mut accepted, mut refused) = (0, Vec::new());
     for (number, mut manifest) in manifests.into_iter().enumerate() {
@@ -222,7 +231,7 @@ fn own_reason(status: &Value) -> Option<String> {
 #[tokio::test]
 async fn every_server_of_toolhives_examples_has_pods_or_names_what_its_file_lacks() {
     let Some(examples) = examples().await else { return };
-    let control_plane = ControlPlane::start().await;
+    let control_plane = ControlPlane::start_without_controllers().await;
     define_toolhive_group(&control_plane).await;
     let mut servers = Vec::new();
     for manifests in examples {

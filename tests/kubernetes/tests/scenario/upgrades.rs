@@ -95,7 +95,7 @@ async fn watches_of_many_namespaces_share_connections() {
 #[tokio::test]
 async fn a_release_for_the_cluster_leaves_excluded_namespaces_to_another() {
     // A control plane of its own: an operator for all namespaces would meet those of other tests.
-    let cluster = ControlPlane::start().await;
+    let cluster = ControlPlane::start_without_controllers().await;
     let (own, shared) = (cluster.namespace("own").await, cluster.namespace("shared").await);
     let elect = ("LEADER_ELECT", "false");
     let whole = [
