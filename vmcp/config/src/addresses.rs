@@ -5,13 +5,15 @@
 //! address.
 //!
 //! [`inside`] judges a whole URL: a URL from a stranger must lead neither into the cluster nor into the
-//! cloud's own network. It resolves no names, because their addresses can change afterwards (DNS rebinding);
-//! a NetworkPolicy guards against that.
+//! cloud's own network. It resolves no names, because their addresses can change afterwards (DNS rebinding):
+//! [`ReachableAddresses`] judges those at each connection.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 /// Domains that only resolve inside: those of the cluster, of the cloud provider, of the local network.
@@ -68,6 +70,40 @@ impl AddressClass {
             AddressClass::Loopback => "a loopback address",
             AddressClass::Reserved => "an address that no public host has",
             AddressClass::LinkLocal => "a link-local address, such as that of the cloud's metadata service",
+        }
+    }
+}
+
+/// Addresses that the host of a server may have, judged at each connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ReachableAddresses {
+    /// Every address.
+    #[default]
+    Any,
+    /// Public, private and loopback addresses; no link-local one, such as those of metadata services of
+    /// clouds, and no reserved one.
+    Local,
+    /// Public addresses.
+    Public,
+}
+
+impl ReachableAddresses {
+    /// Returns true if a host may have the address.
+    pub fn admit(self, address: IpAddr) -> bool {
+        match AddressClass::of(address) {
+            AddressClass::Public => true,
+            AddressClass::Private | AddressClass::Loopback => self != ReachableAddresses::Public,
+            AddressClass::Reserved | AddressClass::LinkLocal => self == ReachableAddresses::Any,
+        }
+    }
+
+    /// Returns the word of the setting.
+    pub fn word(self) -> &'static str {
+        match self {
+            ReachableAddresses::Any => "any",
+            ReachableAddresses::Local => "local",
+            ReachableAddresses::Public => "public",
         }
     }
 }
@@ -190,6 +226,29 @@ fn inside_address(address: IpAddr) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_of_the_link_are_for_servers_that_may_have_every_address() {
+        use ReachableAddresses::{Any, Local, Public};
+        for (address, reachable) in [
+            ("8.8.8.8", &[Any, Local, Public][..]),
+            ("2001:4860:4860::8888", &[Any, Local, Public]),
+            ("10.0.0.1", &[Any, Local]),
+            ("127.0.0.1", &[Any, Local]),
+            ("::1", &[Any, Local]),
+            ("fd00::1", &[Any, Local]),
+            ("::ffff:192.168.0.1", &[Any, Local]),
+            ("169.254.169.254", &[Any]),
+            ("64:ff9b::a9fe:a9fe", &[Any]),
+            ("fd00:ec2::254", &[Any]),
+            ("0.0.0.0", &[Any]),
+            ("224.0.0.1", &[Any]),
+        ] {
+            for wanted in [Any, Local, Public] {
+                assert_eq!(wanted.admit(address.parse().unwrap()), reachable.contains(&wanted), "{address}");
+            }
+        }
+    }
 
     #[test]
     fn every_spelling_of_an_inner_address_has_the_class_of_that_address() {

@@ -9,6 +9,7 @@ use std::future::ready;
 
 use futures::future::BoxFuture;
 use url::Url;
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{Secret, ServerSource};
 use vmcp_registry::plan::Draft;
 
@@ -40,6 +41,9 @@ pub struct NewServer {
     pub place: ServerPlace,
     /// False to add it switched off.
     pub enabled: bool,
+    /// Addresses that the host of its URL may have. In a cluster, the operator decides about them by the same
+    /// rules.
+    pub addresses: ReachableAddresses,
     /// Image in whose pod its program runs, from a rule; `None` for an address, for an image with a program
     /// of its own, and where vmcp starts programs itself.
     pub image: Option<String>,

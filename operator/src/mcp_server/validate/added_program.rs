@@ -1,6 +1,8 @@
 //! Programs that clients of a VirtualMCPServer added, held to its rules.
 
 use vmcp_config::{Admin, ServerSource};
+use vmcp_crds::fields::resource_overrides::MCPServerOverrides;
+use vmcp_crds::mcp_server::MCPServerSpec;
 use vmcp_crds::{MCPServer, Problem};
 
 use crate::references::adder;
@@ -21,14 +23,48 @@ pub(in crate::mcp_server) fn is_named(server: &MCPServer, rules: &Admin) -> bool
     rules.names_in_image(&ServerSource::Program { words, env }, &spec.image)
 }
 
+/// Returns the first field by which the pod of an added server would have more than its image, its command and
+/// its own Secrets, whose names begin with `secrets`. The admission policy refuses the same, where it is
+/// installed.
+fn foreign_field(spec: &MCPServerSpec, secrets: &str) -> Option<&'static str> {
+    let fields = [
+        ("spec.serviceAccount", spec.service_account.is_some()),
+        ("spec.podTemplateSpec", !spec.pod_template_spec.is_empty()),
+        ("spec.resourceOverrides", spec.resource_overrides != MCPServerOverrides::default()),
+        ("spec.volumes", !spec.volumes.is_empty()),
+        ("spec.imagePullSecrets", !spec.image_pull_secrets.is_empty()),
+        ("spec.externalAuthConfigRef", spec.external_auth_config_ref.is_some()),
+        ("spec.webhookConfigRef", spec.webhook_config_ref.is_some()),
+        ("spec.oidcConfigRef", spec.oidc_config_ref.is_some()),
+        ("spec.authServerRef", spec.auth_server_ref.is_some()),
+        ("spec.authzConfig", !spec.authz_config.is_empty()),
+        ("spec.authzConfigRef", spec.authz_config_ref.is_some()),
+        ("spec.networkPolicy", spec.network_policy.is_some()),
+        ("spec.permissionProfile", spec.permission_profile.is_some()),
+        ("spec.sessionStorage", spec.session_storage.is_some()),
+        ("spec.telemetryConfigRef", spec.telemetry_config_ref.is_some()),
+        ("spec.secrets", spec.secrets.iter().any(|variable| !variable.secret.name.starts_with(secrets))),
+    ];
+    fields.into_iter().find_map(|(field, is_foreign)| is_foreign.then_some(field))
+}
+
 /// Refuses a program that no rule names together with its image. The pods of the VirtualMCPServer check the
 /// rules before they add a program; pods in the hands of an attacker would add any image. A server that is
 /// switched off has no pods, and is valid: a refusal would keep its pods running.
 pub(super) fn check(server: &MCPServer, rules: &Admin, problems: &mut Vec<Problem>) {
-    if server.spec.enabled == Some(false) || is_named(server, rules) {
+    if server.spec.enabled == Some(false) {
         return;
     }
     let adder = adder(server).unwrap_or_default();
+    if let Some(field) = foreign_field(&server.spec, &format!("{adder}.added.")) {
+        let message =
+            format!("clients of the VirtualMCPServer {adder} added the server, and may not set this");
+        let remedy = "remove it; a person's server goes without the label toolhive.stacklok.com/added-by";
+        problems.push(Problem::new(field, message, remedy));
+    }
+    if is_named(server, rules) {
+        return;
+    }
     let message = format!(
         "clients of the VirtualMCPServer {adder} added the server, and none of its rules names this image with this \
          command and these variables"

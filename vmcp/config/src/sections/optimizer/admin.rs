@@ -4,9 +4,10 @@ mod url_pattern;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use url::Url;
+use url::{Host, Url};
 
 use self::url_pattern::UrlPattern;
+use crate::addresses::{self, ReachableAddresses};
 use crate::problems::{self, Report};
 use crate::rules::NamePattern;
 use crate::sections::backend::Transport;
@@ -148,6 +149,36 @@ impl Admin {
             ServerRule::Program { image, .. } => image.as_deref(),
             ServerRule::Image { .. } | ServerRule::Remote { .. } => None,
         })
+    }
+
+    /// Returns the addresses that the host of an added server may have. A host that a rule names in full, no
+    /// `*`, may have a private or a loopback address, and so may a host that visibly leads inside: the user
+    /// who agreed to it has read so. An address that a rule names is reached whatever it is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use vmcp_config::addresses::ReachableAddresses;
+    ///
+    /// let file = "optimizer: { admin: { allow: [{ url: https://mcp.corp.example/* }] } }";
+    /// let admin = vmcp_config::load(file, "vmcp.yaml", &|_| None)?.config.optimizer.admin;
+    /// let of = |url: &str| admin.addresses_of(&url.parse().unwrap());
+    /// assert_eq!(of("https://mcp.corp.example/mcp"), ReachableAddresses::Local);
+    /// assert_eq!(of("https://mcp.example.com/mcp"), ReachableAddresses::Public);
+    /// # Ok::<(), vmcp_config::Problems>(())
+    /// ```
+    pub fn addresses_of(&self, url: &Url) -> ReachableAddresses {
+        let is_named = self.allow.iter().any(
+            |rule| matches!(rule, ServerRule::Remote { url: pattern, headers: _ } if pattern.names_host(url)),
+        );
+        let is_domain = matches!(url.host(), Some(Host::Domain(_)));
+        if is_named && !is_domain {
+            ReachableAddresses::Any
+        } else if is_named || addresses::inside(url).is_some() {
+            ReachableAddresses::Local
+        } else {
+            ReachableAddresses::Public
+        }
     }
 
     /// True if a rule names the program together with this image.

@@ -13,9 +13,12 @@ mod permission;
 mod registry;
 mod wanted_values;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use url::Host;
+use vmcp_config::addresses::{AddressClass, ReachableAddresses};
 use vmcp_config::{Backend, ServerSource, normalize_name};
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::server_registrar::{
@@ -92,6 +95,7 @@ async fn add(
     check_room(context, &server.name)?;
     server.image = image_of(context, registrar, &server.place);
     registrar.check(&server).map_err(refused)?;
+    server.addresses = addresses_of(context, &server.place)?;
     let NewServer { name, place, enabled, .. } = &server;
     let lines = permission::lines_of(&server);
     permission::obtain(context, OptimTool::AddMcpServer, &ServerSource::from(place), lines).await?;
@@ -110,6 +114,26 @@ fn image_of(
     let admin = &context.snapshot.config.optimizer.admin;
     let image = registrar.runs_programs_in_pods().then(|| admin.image_of(&ServerSource::from(place)));
     image.flatten().map(str::to_owned)
+}
+
+/// Returns the addresses that the host of a new server may have, by the rules. Refuses an address in a URL that
+/// is none of these.
+fn addresses_of(context: CallContext<'_>, place: &ServerPlace) -> Result<ReachableAddresses, Refusal> {
+    let ServerPlace::Remote { url, headers: _ } = place else { return Ok(ReachableAddresses::Any) };
+    let addresses = context.snapshot.config.optimizer.admin.addresses_of(url);
+    let written = match url.host() {
+        Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
+        Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),
+        Some(Host::Domain(_)) | None => None,
+    };
+    match written.filter(|address| !addresses.admit(*address)) {
+        Some(address) => Err(refused(format!(
+            "url leads to {}, where clients add no server; its administrator can name the address in a rule of \
+             `optimizer.admin.allow`, or add the server with `vmcp add`",
+            AddressClass::of(address).words()
+        ))),
+        None => Ok(addresses),
+    }
 }
 
 /// Refuses a name that is taken, and a server too many.

@@ -38,7 +38,14 @@ impl Folder {
     }
 
     async fn add(&self, name: &str, place: ServerPlace) -> Result<(), RegistrarError> {
-        let server = NewServer { name: name.to_owned(), place, enabled: true, image: None, registered: None };
+        let server = NewServer {
+            name: name.to_owned(),
+            place,
+            enabled: true,
+            addresses: vmcp_config::addresses::ReachableAddresses::Any,
+            image: None,
+            registered: None,
+        };
         self.registrar.change(ServerChange::Add(server)).await.map(drop)
     }
 
@@ -57,6 +64,7 @@ impl Folder {
             name: name.to_owned(),
             place: program(&["npx"], &[]),
             enabled: true,
+            addresses: vmcp_config::addresses::ReachableAddresses::Any,
             image: None,
             registered: Some(Box::new(registered)),
         };
@@ -93,6 +101,28 @@ fn program(words: &[&str], env: &[(&str, &str)]) -> ServerPlace {
 
 fn remote(url: &str, headers: &[(&str, &str)]) -> ServerPlace {
     ServerPlace::Remote { url: url.parse().unwrap(), headers: values(headers) }
+}
+
+#[tokio::test]
+async fn the_addresses_of_an_added_server_stay_with_its_entry() {
+    use vmcp_config::addresses::ReachableAddresses::{Any, Local, Public};
+    let folder = Folder::new(BEFORE);
+    for (name, addresses) in [("a", Any), ("b", Local), ("c", Public)] {
+        let server = NewServer {
+            name: name.to_owned(),
+            place: remote("https://a.example/mcp", &[("x-key", "hunter2")]),
+            enabled: true,
+            addresses,
+            image: None,
+            registered: None,
+        };
+        folder.registrar.change(ServerChange::Add(server)).await.unwrap();
+        let off = ServerChange::SetEnabled { name: name.to_owned(), enabled: false };
+        folder.registrar.change(off).await.unwrap();
+        let config = folder.config();
+        let added = config.backends.iter().find(|backend| &*backend.name == name).unwrap();
+        assert_eq!((added.addresses, added.enabled), (addresses, false), "{name}");
+    }
 }
 
 #[tokio::test]

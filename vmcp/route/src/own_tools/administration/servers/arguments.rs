@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
 use url::Url;
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::secret_signs::has_token_prefix;
 use vmcp_config::{
     MAX_BACKEND_NAME, RESERVED_NAMES, Secret, is_reserved_header, is_token_char, is_variable_name,
@@ -116,7 +117,8 @@ pub(super) fn new_server(arguments: &OwnArguments<'_>) -> Result<NewServer, Stri
     };
     let enabled = arguments.read("enabled", "true or false").map_err(|error| error.to_string())?;
     let (name, enabled) = (new_name(&name(arguments)?)?, enabled.unwrap_or(true));
-    Ok(NewServer { name, place, enabled, image: None, registered: None })
+    let addresses = ReachableAddresses::Public;
+    Ok(NewServer { name, place, enabled, addresses, image: None, registered: None })
 }
 
 /// Reads the name of a server.

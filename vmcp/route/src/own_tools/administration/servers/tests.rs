@@ -164,6 +164,41 @@ fn error(answer: &Value) -> &str {
 }
 
 #[tokio::test]
+async fn the_host_of_an_added_server_has_the_addresses_that_rule_or_user_saw() {
+    use ReachableAddresses::{Any, Local, Public};
+    let jira = server("get_issue").await;
+    let rules = ", admin: { allow: [{ url: 'http://tools.invalid/*' }, { url: 'http://*.corp.invalid/*' }, \
+                 { url: 'http://169.254.1.2/mcp' }] }";
+    for (admin, url, expected) in [
+        // The question to the user shows `localhost`; it cannot show the address of a public name.
+        ("", "http://localhost:9/mcp", Some(Local)),
+        ("", "http://127.0.0.1:9/mcp", Some(Local)),
+        ("", "http://tools.invalid/mcp", Some(Public)),
+        ("", "http://10.0.0.1.nip.io/mcp", Some(Public)),
+        ("", "http://169.254.169.254/latest", None),
+        ("", "http://[::ffff:169.254.169.254]/", None),
+        ("", "http://0.0.0.0:9/", None),
+        (rules, "http://tools.invalid/mcp", Some(Local)),
+        (rules, "http://a.corp.invalid/mcp", Some(Public)),
+        (rules, "http://169.254.1.2/mcp", Some(Any)),
+    ] {
+        let setup = setup(&jira.url, admin).await;
+        // Switched off: the addresses are written all the same, and nothing connects.
+        let arguments = json!({"name": "new", "transport": "http", "url": url, "enabled": false});
+        let (answer, _) = setup.ask("accept", "optim.add_mcp_server", arguments).await;
+        let changes = setup.registrar.changes.lock();
+        let added = changes.iter().find_map(|change| match change {
+            ServerChange::Add(server) => Some(server.addresses),
+            _ => None,
+        });
+        assert_eq!(added, expected, "{url}: {answer}");
+        if expected.is_none() {
+            assert!(error(&answer).starts_with("url leads to "), "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_server_is_added_found_switched_and_removed() {
     let (jira, billing) = (server("get_issue").await, server("create_invoice").await);
     let setup = setup(&jira.url, "").await;
