@@ -81,7 +81,8 @@ pub(in crate::cli) fn login(arguments: Arguments, global: &GlobalOptions) -> Res
         (false, true) => SignInRoute::PrintedAddress,
         (false, false) => SignInRoute::Browser,
     };
-    let plan = Plan { url: url.clone(), client, more_scopes: scopes, port, timeout, way };
+    let addresses = spec.addresses;
+    let plan = Plan { url: url.clone(), addresses, client, more_scopes: scopes, port, timeout, way };
     let login = process::block_on(authorization::run(plan))?;
     logins.store(&name, &url, &login)?;
     notes::note(&format!("signed in to {name}; a running server uses it at once"));

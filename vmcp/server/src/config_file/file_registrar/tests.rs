@@ -123,6 +123,27 @@ async fn the_addresses_of_an_added_server_stay_with_its_entry() {
         let added = config.backends.iter().find(|backend| &*backend.name == name).unwrap();
         assert_eq!((added.addresses, added.enabled), (addresses, false), "{name}");
     }
+    // An entry of a registry, whose lines another writer makes.
+    let entry = ServerEntry::read(&serde_json::json!({
+        "name": "com.example/r", "version": "1.0.0", "remotes": [{
+            "type": "streamable-http", "url": "https://r.example/mcp",
+            "headers": [{"name": "X-Zone", "value": "eu"}],
+        }],
+    }));
+    let draft = Draft::new(&entry.unwrap(), None, &BTreeMap::new()).unwrap();
+    let server = NewServer {
+        name: "r".to_owned(),
+        place: remote("https://r.example/mcp", &[("X-Zone", "eu")]),
+        enabled: true,
+        addresses: Public,
+        image: None,
+        registered: Some(Box::new(RegisteredServer { draft, origin: "com.example/r 1.0.0".to_owned() })),
+    };
+    folder.registrar.change(ServerChange::Add(server)).await.unwrap();
+    let config = folder.config();
+    let installed = config.backends.iter().find(|backend| &*backend.name == "r").unwrap();
+    assert_eq!(installed.addresses, Public);
+    assert!(installed.transport.headers().unwrap().contains_key("x-zone"), "{installed:?}");
 }
 
 #[tokio::test]

@@ -1,9 +1,12 @@
 //! Arguments of the tools that change servers. Every text is taken literally: references to variables and
 //! files of vmcp are refused, because a client could have any secret sent to a server of its own.
 
+mod inline_code;
+
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use url::Url;
 use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::secret_signs::has_token_prefix;
@@ -13,6 +16,7 @@ use vmcp_config::{
 };
 use vmcp_engine::server_registrar::{NewServer, ServerPlace};
 
+use self::inline_code::InlineCode;
 use crate::caller::secret_arguments;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 
@@ -24,6 +28,8 @@ const MAX_WORD_CHARS: usize = 1000;
 const MAX_VALUE_CHARS: usize = 8192;
 /// Longest address, in characters.
 const MAX_URL_CHARS: usize = 2048;
+/// Longest name of a variable or header that is quoted in an error, in characters.
+const MAX_SHOWN_NAME_CHARS: usize = 64;
 /// Longest word of a transport that is quoted in an error, in characters.
 const MAX_TRANSPORT_CHARS: usize = 32;
 /// Programs that run any command, shells and starters of other programs: a rule about them would be a rule
@@ -179,18 +185,26 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
     if let Some(character) = command.chars().find(|c| SHELL_CHARACTERS.contains(*c)) {
         return Err(format!("command must have no shell syntax (`{character}`): vmcp runs no shell"));
     }
-    let file = command.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
+    let file = file_name(&command);
     let program = program_name(&file);
     if SHELLS.contains(&program) {
         return Err(format!("command must be the server itself, not the shell `{command}`"));
     }
     let args: Vec<String> = exactly(arguments, "args", "a list of strings")?;
     at_most("args", args.len())?;
+    let files: Vec<String> = args.iter().map(|arg| file_name(arg)).collect();
+    let mut code = InlineCode::default();
+    code.read(&command, program);
     let mut before = "";
-    for (index, arg) in args.iter().enumerate() {
+    for (index, (arg, file)) in args.iter().zip(&files).enumerate() {
         let field = format!("args[{index}]");
         short(&field, arg, MAX_WORD_CHARS)?;
         literal(&field, arg)?;
+        if let Some(interpreter) = code.read(arg, program_name(file)) {
+            return Err(format!(
+                "{field} must not make `{interpreter}` run code of the command line; name a script or a package"
+            ));
+        }
         check_shell_syntax(&field, arg)?;
         if is_shell_option(program, arg) {
             return Err(format!("{field} must not be `-c` or `--call`: by it, `{program}` runs a shell"));
@@ -203,6 +217,11 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
     literal("command", &command)?;
     let env = values(arguments, "env", is_variable_name)?;
     Ok(ServerPlace::Program { words: std::iter::once(command).chain(args).collect(), env })
+}
+
+/// Returns the last part of a path, in lower case.
+fn file_name(path: &str) -> String {
+    path.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase()
 }
 
 /// Returns the name of a program without the ending of Windows and without a version: `bash-5.2.exe` is
@@ -274,8 +293,15 @@ pub(super) fn values(
     field: &'static str,
     is_name: impl Fn(&str) -> bool,
 ) -> Result<BTreeMap<String, Secret>, String> {
-    let values: BTreeMap<String, String> = exactly(arguments, field, "an object of strings")?;
-    at_most(field, values.len())?;
+    let given: BTreeMap<String, Value> = exactly(arguments, field, "an object of strings")?;
+    at_most(field, given.len())?;
+    let mut values = BTreeMap::new();
+    for (name, value) in given {
+        let Value::String(value) = value else {
+            return Err(not_a_text(field, &short_name(&name), &value));
+        };
+        values.insert(name, value);
+    }
     for (name, value) in &values {
         short(field, name, MAX_WORD_CHARS)?;
         if !is_name(name) {
@@ -286,6 +312,27 @@ pub(super) fn values(
         literal(&path, value)?;
     }
     Ok(values.into_iter().map(|(name, value)| (name, Secret::from(value))).collect())
+}
+
+/// Explains that a value is no text. A reference to a secret is refused by a reason of its own: by one, a
+/// client could have any secret sent to a server of its choice.
+fn not_a_text(field: &str, name: &str, value: &Value) -> String {
+    let references = ["secretRef", "secretKeyRef", "valueFrom", "valueSecretRef"];
+    let is_reference = references.iter().any(|key| value.get(key).is_some());
+    if is_reference {
+        return format!(
+            "{field}.{name} must be the value itself: clients refer to no secret that exists (`secretRef`), \
+             since any could be sent to a server of their choice. vmcp keeps the value in a Secret or in `.env`; \
+             for an existing one, an administrator adds the server (`vmcp add`, or an MCPServerEntry with \
+             `headerForward.addHeadersFromSecret`)"
+        );
+    }
+    format!("{field} must be an object of strings: {field}.{name} is none")
+}
+
+/// Returns the beginning of a name, for an error about it.
+fn short_name(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(MAX_SHOWN_NAME_CHARS).collect()
 }
 
 /// Reads a field as it is written; an absent one is empty.

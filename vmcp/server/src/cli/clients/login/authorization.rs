@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use url::Url;
 use vmcp_access::outgoing::OutgoingError;
 use vmcp_access::outgoing::logins::{CodeGrant, Login};
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{OAuthClient, Secret};
 use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
@@ -36,6 +37,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Plan {
     /// URL of the backend.
     pub(super) url: Url,
+    /// Addresses that the hosts of the server and of its authorization server may have.
+    pub(super) addresses: ReachableAddresses,
     /// The client that is configured, if it is.
     pub(super) client: OAuthClient,
     /// Scopes to ask for besides the scopes of the server or the configuration.
@@ -60,9 +63,9 @@ pub(super) enum SignInRoute {
 
 /// Signs in; returns the tokens.
 pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
-    let Plan { url, client, more_scopes, port, timeout, way } = plan;
+    let Plan { url, addresses, client, more_scopes, port, timeout, way } = plan;
     let challenge = challenge(&url).await?;
-    let (mut manager, found) = discovered(&url, challenge.text.as_deref()).await?;
+    let (mut manager, found) = discovered(&url, challenge.text.as_deref(), addresses).await?;
     // Without metadata the endpoints have their default paths (2025-03-26), if there are any.
     let is_told = found.source.is_discovered();
     let nowhere = || {
@@ -127,15 +130,22 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
 
 /// Finds the authorization server. The person has chosen this server: its authorization server may be at a
 /// private address, but neither a link-local one nor, unless the server itself is, a loopback one. A resource
-/// that calls itself by its URL with a slash at its end, or without, is the same.
+/// that calls itself by its URL with a slash at its end, or without, is the same. A server that a client added
+/// may name public addresses alone.
 async fn discovered(
     url: &Url,
     challenge: Option<&str>,
+    addresses: ReachableAddresses,
 ) -> Result<(AuthorizationManager, AuthorizationMetadataResolution), CommandFailure> {
     let mut named = url.clone();
     loop {
-        let manager =
-            AuthorizationManager::new_allowing_private_addresses(named.clone()).await.map_err(failed)?;
+        let manager = match addresses {
+            ReachableAddresses::Public => AuthorizationManager::new(named.clone()).await,
+            ReachableAddresses::Local | ReachableAddresses::Any => {
+                AuthorizationManager::new_allowing_private_addresses(named.clone()).await
+            }
+        };
+        let manager = manager.map_err(failed)?;
         match manager.resolve_metadata_from_challenge(challenge).await {
             Ok(found) => return Ok((manager, found)),
             Err(error) => match other_name(url, &error) {

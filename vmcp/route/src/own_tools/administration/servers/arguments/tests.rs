@@ -127,6 +127,34 @@ fn shell_syntax_is_refused() {
 }
 
 #[test]
+fn code_on_the_command_line_is_refused() {
+    for (command, args, interpreter) in [
+        ("/usr/bin/python3.12", json!(["-c", "import os"]), "python"),
+        ("uv", json!(["run", "python3", "-Ic", "x"]), "python"),
+        ("node", json!(["--input-type=module", "--eval=x"]), "node"),
+        ("docker", json!(["run", "-i", "alpine", "/bin/sh", "-c", "id"]), "sh"),
+    ] {
+        let error = error(&program(&json!({"command": command, "args": args})));
+        let expected = format!("must not make `{interpreter}` run code of the command line");
+        assert!(error.starts_with("args[") && error.contains(&expected), "{command}: {error}");
+    }
+}
+
+#[test]
+fn a_reference_to_a_secret_is_refused_with_the_ways_that_there_are() {
+    let reference = json!({"secretRef": {"name": "github", "key": "token"}});
+    let header =
+        json!({"name": "a", "transport": "http", "url": "https://a/", "headers": {"X-Key": reference}});
+    for (arguments, field) in
+        [(header, "headers.X-Key"), (program(&json!({"env": {"API_KEY": reference}})), "env.API_KEY")]
+    {
+        let error = error(&arguments);
+        assert!(error.starts_with(&format!("{field} must be the value itself")), "{error}");
+        assert!(error.contains("addHeadersFromSecret") && error.contains("vmcp add"), "{error}");
+    }
+}
+
+#[test]
 fn words_that_only_look_like_shell_syntax_are_values() {
     for arg in [">=3.10", "<2", "a>b", "~/notes", "^a$", "$.items[0]", "$a", "price in $", "-c", "a&b", "$1"]
     {
