@@ -41,7 +41,8 @@ const EXAMPLE_DOMAIN: &str = "example";
 pub enum AddressClass {
     /// A host of the internet.
     Public,
-    /// A host of a private network, of a provider's network (RFC 6598), or of a test bed (RFC 2544).
+    /// A host of a private network, of a provider's network (RFC 6598), of a cluster's Services, or of a test
+    /// bed (RFC 2544).
     Private,
     /// This machine.
     Loopback,
@@ -116,9 +117,13 @@ fn of_v4(address: Ipv4Addr) -> AddressClass {
             AddressClass::LinkLocal
         }
         [127, ..] => AddressClass::Loopback,
-        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] | [198, 18 | 19, ..] => {
-            AddressClass::Private
-        }
+        // 34.118.224.0/20 are Services of GKE.
+        [10, ..]
+        | [172, 16..=31, ..]
+        | [192, 168, ..]
+        | [100, 64..=127, ..]
+        | [198, 18 | 19, ..]
+        | [34, 118, 224..=239, _] => AddressClass::Private,
         // This network, protocol assignments, documentation, 6to4 relays, multicast and above.
         [0 | 224.., ..] | [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 51, 100, _] | [203, 0, 113, _] => {
             AddressClass::Reserved
@@ -234,6 +239,9 @@ mod tests {
             ("8.8.8.8", Public),
             ("2001:4860:4860::8888", Public),
             ("10.0.0.1", Local),
+            ("34.118.224.1", Local),
+            ("34.118.223.255", Public),
+            ("34.118.240.0", Public),
             ("127.0.0.1", Local),
             ("::1", Local),
             ("fd00::1", Local),
