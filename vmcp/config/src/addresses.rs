@@ -203,12 +203,24 @@ pub fn may_lead_inside(url: &Url) -> Option<&'static str> {
     if ADDRESS_DOMAINS.iter().any(is_below) {
         return Some("an address that is written into a name");
     }
-    let (_, last) = name.rsplit_once('.')?;
-    let is_public = last.is_empty()
+    lacks_public_domain(name).then_some("a name without a public domain, which the cluster's DNS completes")
+}
+
+/// Returns true if the host of a URL is visibly of the inside, to a person who reads the URL: an inner address,
+/// a name of the local network, or one without a public domain, such as `mcp.corp`.
+#[must_use]
+pub fn is_visibly_inside(url: &Url) -> bool {
+    inside(url).is_some() || matches!(url.host(), Some(Host::Domain(name)) if lacks_public_domain(name))
+}
+
+/// Returns true for a name with a dot whose last label is no public top-level domain. A dot at the end makes a
+/// name complete.
+fn lacks_public_domain(name: &str) -> bool {
+    let Some((_, last)) = name.rsplit_once('.') else { return false };
+    !(last.is_empty()
         || last.starts_with("xn--")
         || TOP_LEVEL_DOMAINS.contains(last)
-        || last == EXAMPLE_DOMAIN;
-    (!is_public).then_some("a name without a public domain, which the cluster's DNS completes")
+        || last == EXAMPLE_DOMAIN)
 }
 
 fn inside_name(name: &str) -> Option<&'static str> {

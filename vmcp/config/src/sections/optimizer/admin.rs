@@ -174,7 +174,7 @@ impl Admin {
         let is_domain = matches!(url.host(), Some(Host::Domain(_)));
         if is_named && !is_domain {
             ReachableAddresses::Any
-        } else if is_named || addresses::inside(url).is_some() {
+        } else if is_named || addresses::is_visibly_inside(url) {
             ReachableAddresses::Local
         } else {
             ReachableAddresses::Public

@@ -52,12 +52,15 @@ impl ServerRegistrar for InMemory {
                     let entry = draft.yaml(name, &variable);
                     edit::append(&text, &entry, std::slice::from_ref(name))
                 }
-                ServerChange::Add(NewServer { name, place: ServerPlace::Remote { url, .. }, .. }) => {
-                    edit::append(
-                        &text,
-                        &format!("- name: {name}\n  url: {url}\n"),
-                        std::slice::from_ref(name),
-                    )
+                ServerChange::Add(NewServer {
+                    name,
+                    enabled,
+                    place: ServerPlace::Remote { url, .. },
+                    ..
+                }) => {
+                    let off = if *enabled { "" } else { "  enabled: false\n" };
+                    let entry = format!("- name: {name}\n  url: {url}\n{off}");
+                    edit::append(&text, &entry, std::slice::from_ref(name))
                 }
                 ServerChange::Add(NewServer { name, .. }) => {
                     let entry = format!("- name: {name}\n  command: [none]\n  enabled: false\n");
@@ -167,19 +170,20 @@ fn error(answer: &Value) -> &str {
 async fn the_host_of_an_added_server_has_the_addresses_that_rule_or_user_saw() {
     use ReachableAddresses::{Any, Local, Public};
     let jira = server("get_issue").await;
-    let rules = ", admin: { allow: [{ url: 'http://tools.invalid/*' }, { url: 'http://*.corp.invalid/*' }, \
+    let rules = ", admin: { allow: [{ url: 'http://tools.example/*' }, { url: 'http://*.corp.example/*' }, \
                  { url: 'http://169.254.1.2/mcp' }] }";
     for (admin, url, expected) in [
         // The question to the user shows `localhost`; it cannot show the address of a public name.
         ("", "http://localhost:9/mcp", Some(Local)),
         ("", "http://127.0.0.1:9/mcp", Some(Local)),
-        ("", "http://tools.invalid/mcp", Some(Public)),
+        ("", "http://mcp.corp/mcp", Some(Local)),
+        ("", "http://tools.example/mcp", Some(Public)),
         ("", "http://10.0.0.1.nip.io/mcp", Some(Public)),
         ("", "http://169.254.169.254/latest", None),
         ("", "http://[::ffff:169.254.169.254]/", None),
         ("", "http://0.0.0.0:9/", None),
-        (rules, "http://tools.invalid/mcp", Some(Local)),
-        (rules, "http://a.corp.invalid/mcp", Some(Public)),
+        (rules, "http://tools.example/mcp", Some(Local)),
+        (rules, "http://a.corp.example/mcp", Some(Public)),
         (rules, "http://169.254.1.2/mcp", Some(Any)),
     ] {
         let setup = setup(&jira.url, admin).await;
