@@ -8,7 +8,7 @@ use vmcp_crds::mcp_server_entry::MCPServerEntrySpec;
 use vmcp_crds::virtual_mcp_server::Optimizer;
 use vmcp_crds::{MCPServerEntry, Problem, VirtualMCPServer};
 
-use crate::references::adder;
+use crate::references::{adder, is_of_added_servers, shared_secrets};
 use crate::runtime::Context;
 
 /// Returns the problem of an entry that clients of a VirtualMCPServer of its namespace added.
@@ -32,9 +32,9 @@ pub(crate) fn addresses_of_added(entry: &MCPServerEntry, server: &VirtualMCPServ
     }
 }
 
-/// Returns the first field by which an added server would reach more than its own address and its own
-/// Secrets, whose names begin with `secrets`. The admission policy refuses the same, where it is installed.
-fn foreign_field(spec: &MCPServerEntrySpec, secrets: &str) -> Option<&'static str> {
+/// Returns the first field by which an added server would reach more than its own address and the Secrets of
+/// added servers. The admission policy refuses the same, where it is installed.
+fn foreign_field(spec: &MCPServerEntrySpec, adder: &str) -> Option<&'static str> {
     let headers = &spec.header_forward.add_headers_from_secret;
     let fields = [
         ("spec.allowPrivateEndpoint", spec.allow_private_endpoint),
@@ -42,7 +42,7 @@ fn foreign_field(spec: &MCPServerEntrySpec, secrets: &str) -> Option<&'static st
         ("spec.caBundleRef", spec.ca_bundle_ref.is_some()),
         (
             "spec.headerForward.addHeadersFromSecret",
-            headers.iter().any(|header| !header.value_secret_ref.name.starts_with(secrets)),
+            headers.iter().any(|header| !is_of_added_servers(&header.value_secret_ref.name, adder)),
         ),
     ];
     fields.into_iter().find_map(|(field, is_foreign)| is_foreign.then_some(field))
@@ -58,7 +58,7 @@ pub(crate) fn problem(entry: &MCPServerEntry, server: &VirtualMCPServer) -> Opti
     if spec.enabled == Some(false) || server.metadata.name.as_deref() != Some(adder) {
         return None;
     }
-    if let Some(field) = foreign_field(spec, &format!("{adder}.added.")) {
+    if let Some(field) = foreign_field(spec, adder) {
         let message =
             format!("clients of the VirtualMCPServer {adder} added the server, and may not set this");
         let remedy = "remove it; a person's server goes without the label toolhive.stacklok.com/added-by";
@@ -74,10 +74,15 @@ pub(crate) fn problem(entry: &MCPServerEntry, server: &VirtualMCPServer) -> Opti
     let of_secrets = forwarded.add_headers_from_secret.iter().map(|header| header.header_name.as_str());
     let plain = forwarded.add_plaintext_headers.keys().map(String::as_str);
     let source = ServerSource::Remote { url: &url, headers: of_secrets.chain(plain).collect() };
+    let secrets = forwarded.add_headers_from_secret.iter();
+    let shared = shared_secrets(secrets.map(|header| header.value_secret_ref.name.as_str()), adder);
     let rules = server.spec.optimizer.as_ref().map(Optimizer::rules_of_added_servers);
     let fault = match rules {
-        None => return None,
-        Some(Some(rules)) if rules.allow.is_empty() || rules.names(&source) => return None,
+        None if shared.is_empty() => return None,
+        Some(Some(rules)) if rules.allow.is_empty() && shared.is_empty() => return None,
+        Some(Some(rules)) if rules.lends(&source, &shared) => return None,
+        None => "no rule lends it these Secrets",
+        Some(Some(rules)) if rules.names(&source) => "no rule that names it lends it these Secrets",
         Some(Some(_)) => "none of its rules names this address with these headers",
         Some(None) => "its rules have a mistake",
     };

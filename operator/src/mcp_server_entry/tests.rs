@@ -223,6 +223,25 @@ fn an_entry_that_clients_added_leads_to_an_address_of_a_rule_alone() {
         assert!(message.contains("may not set this"), "{field}: {message}");
         assert_eq!(added_address::problem(&entry(&foreign), &rules), None, "{field}: of a person");
     }
+    let lending = server(
+        "{admin: {allow: [{url: 'https://*.example.com/*', headers: [Authorization], secrets: [x.shared.git]}]}}",
+    );
+    let named = |secret: &str| {
+        let mut spec = with_header("Authorization", "https://mcp.example.com/mcp");
+        spec["headerForward"]["addHeadersFromSecret"][0]["valueSecretRef"]["name"] = secret.into();
+        spec
+    };
+    assert_eq!(refusal(&lending, &named("x.shared.git")), None);
+    for (server, secret, expected) in [
+        (&lending, "x.shared.db", "no rule that names it lends it these Secrets"),
+        (&rules, "x.shared.git", "no rule that names it lends it these Secrets"),
+        (&server("{}"), "x.shared.git", "clients of the VirtualMCPServer x added the entry"),
+        (&lending, "y.shared.git", "may not set this"),
+        (&lending, "x-vmcp-keys", "may not set this"),
+    ] {
+        let message = refusal(server, &named(secret)).unwrap_or_default();
+        assert!(message.contains(expected), "{secret}: {message}");
+    }
     let mut off = evil.clone();
     off["enabled"] = false.into();
     assert_eq!(refusal(&rules, &off), None, "it is not connected");

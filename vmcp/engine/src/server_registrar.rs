@@ -49,6 +49,18 @@ pub struct NewServer {
     pub image: Option<String>,
     /// The entry of a registry that it is from; `None`: a client described it.
     pub registered: Option<Box<RegisteredServer>>,
+    /// Existing secrets in place of values, by the name of the header or variable. `place` has the name with
+    /// an empty value.
+    pub secret_refs: BTreeMap<String, SecretReference>,
+}
+
+/// An existing secret that a client names, by leave of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretReference {
+    /// Its name: at `vmcp secret`, or of a Secret.
+    pub name: String,
+    /// Its key, in a Secret.
+    pub key: Option<String>,
 }
 
 /// A server of a registry. Its secrets are placeholders: the configuration refers to variables in their

@@ -81,6 +81,7 @@ fn remote(name: &str) -> NewServer {
         addresses: vmcp_config::addresses::ReachableAddresses::Any,
         image: None,
         registered: None,
+        secret_refs: BTreeMap::new(),
     }
 }
 
@@ -95,6 +96,7 @@ fn program(name: &str) -> NewServer {
         addresses: vmcp_config::addresses::ReachableAddresses::Any,
         image,
         registered: None,
+        secret_refs: BTreeMap::new(),
     }
 }
 
@@ -109,6 +111,7 @@ fn websocket(name: &str) -> NewServer {
         addresses: vmcp_config::addresses::ReachableAddresses::Any,
         image: None,
         registered: None,
+        secret_refs: BTreeMap::new(),
     }
 }
 
@@ -124,6 +127,7 @@ fn image(name: &str) -> NewServer {
         addresses: vmcp_config::addresses::ReachableAddresses::Any,
         image: None,
         registered: None,
+        secret_refs: BTreeMap::new(),
     }
 }
 

@@ -162,6 +162,7 @@ pub(crate) fn remote(name: &str, url: &str, headers: &[(&str, &str)]) -> NewServ
         addresses: vmcp_config::addresses::ReachableAddresses::Any,
         image: None,
         registered: None,
+        secret_refs: BTreeMap::new(),
     }
 }
 
@@ -176,6 +177,7 @@ pub(crate) fn program(name: &str, line: &str, env: &[(&str, &str)]) -> NewServer
         addresses: vmcp_config::addresses::ReachableAddresses::Any,
         image,
         registered: None,
+        secret_refs: BTreeMap::new(),
     }
 }
 
@@ -190,6 +192,7 @@ pub(crate) fn image(name: &str, image: &str, args: &[&str]) -> NewServer {
         addresses: vmcp_config::addresses::ReachableAddresses::Any,
         image: None,
         registered: None,
+        secret_refs: BTreeMap::new(),
     }
 }
 
@@ -223,6 +226,7 @@ pub(crate) fn of_registry(name: &str, ways: &Value) -> NewServer {
         addresses: vmcp_config::addresses::ReachableAddresses::Any,
         image,
         registered: Some(Box::new(registered)),
+        secret_refs: BTreeMap::new(),
     }
 }
 

@@ -96,6 +96,7 @@ async fn add(
     server.image = image_of(context, registrar, &server.place);
     registrar.check(&server).map_err(refused)?;
     server.addresses = addresses_of(context, &server.place)?;
+    check_secrets(context, &server)?;
     let NewServer { name, place, enabled, .. } = &server;
     let lines = permission::lines_of(&server);
     permission::obtain(context, OptimTool::AddMcpServer, &ServerSource::from(place), lines).await?;
@@ -134,6 +135,22 @@ fn addresses_of(context: CallContext<'_>, place: &ServerPlace) -> Result<Reachab
         ))),
         None => Ok(addresses),
     }
+}
+
+/// Refuses references to secrets that no rule lends to the server: a client could have any secret sent to a
+/// server of its choice.
+fn check_secrets(context: CallContext<'_>, server: &NewServer) -> Result<(), Refusal> {
+    let wanted: Vec<&str> = server.secret_refs.values().map(|one| one.name.as_str()).collect();
+    let admin = &context.snapshot.config.optimizer.admin;
+    if wanted.is_empty() || admin.lends(&ServerSource::from(&server.place), &wanted) {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "no rule of `optimizer.admin.allow` lends the secret {} to this server: give the value, which vmcp keeps \
+         out of answers and resources, or ask the administrator to add the name to `secrets` of a rule, or to add \
+         the server (`vmcp add`, or an MCPServerEntry with `headerForward.addHeadersFromSecret`)",
+        wanted.join(", ")
+    )))
 }
 
 /// Refuses a name that is taken, and a server too many.

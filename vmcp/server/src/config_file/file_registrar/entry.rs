@@ -79,6 +79,10 @@ fn write_described(server: &NewServer, is_free: impl Fn(&str) -> bool) -> Writte
         let _ = writeln!(lines, "  {field}:");
     }
     for (key, value) in values {
+        if let Some(reference) = server.secret_refs.get(key) {
+            let _ = writeln!(lines, "    {}: \"${{secret:{}}}\"", quoted(key), reference.name);
+            continue;
+        }
         if value.expose().is_empty() {
             let _ = writeln!(lines, "    {}: \"\"", quoted(key));
             continue;

@@ -14,7 +14,7 @@ use vmcp_config::{
     MAX_BACKEND_NAME, RESERVED_NAMES, Secret, is_reserved_header, is_token_char, is_variable_name,
     normalize_name,
 };
-use vmcp_engine::server_registrar::{NewServer, ServerPlace};
+use vmcp_engine::server_registrar::{NewServer, SecretReference, ServerPlace};
 
 use self::inline_code::InlineCode;
 use crate::caller::secret_arguments;
@@ -28,8 +28,8 @@ const MAX_WORD_CHARS: usize = 1000;
 const MAX_VALUE_CHARS: usize = 8192;
 /// Longest address, in characters.
 const MAX_URL_CHARS: usize = 2048;
-/// Longest name of a variable or header that is quoted in an error, in characters.
-const MAX_SHOWN_NAME_CHARS: usize = 64;
+/// Longest name and key of a secret, as in Kubernetes.
+const MAX_SECRET_NAME_CHARS: usize = 253;
 /// Longest word of a transport that is quoted in an error, in characters.
 const MAX_TRANSPORT_CHARS: usize = 32;
 /// Programs that run any command, shells and starters of other programs: a rule about them would be a rule
@@ -103,16 +103,16 @@ pub(super) fn new_server(arguments: &OwnArguments<'_>) -> Result<NewServer, Stri
         text("transport", MAX_TRANSPORT_CHARS)?.ok_or("transport is required: http, websocket or stdio")?;
     let (url, command) = (text("url", MAX_URL_CHARS)?, text("command", MAX_WORD_CHARS)?);
     let transport = transport.trim().to_ascii_lowercase();
-    let place = match transport.as_str() {
+    let (place, secret_refs) = match transport.as_str() {
         "http" | "streamable-http" | "streamable_http" => {
             let url = url.ok_or_else(|| format!("transport `{transport}` requires 'url'"))?;
             refuse_given(arguments, &transport, &["command", "args", "env"])?;
-            ServerPlace::Remote { url: address(&url, ["http", "https"])?, headers: headers(arguments)? }
+            remote(arguments, address(&url, ["http", "https"])?)?
         }
         "websocket" | "ws" => {
             let url = url.ok_or_else(|| format!("transport `{transport}` requires 'url'"))?;
             refuse_given(arguments, &transport, &["command", "args", "env"])?;
-            ServerPlace::Remote { url: address(&url, ["ws", "wss"])?, headers: headers(arguments)? }
+            remote(arguments, address(&url, ["ws", "wss"])?)?
         }
         "stdio" => {
             let command = command.ok_or("transport `stdio` requires 'command'")?;
@@ -124,7 +124,7 @@ pub(super) fn new_server(arguments: &OwnArguments<'_>) -> Result<NewServer, Stri
     let enabled = arguments.read("enabled", "true or false").map_err(|error| error.to_string())?;
     let (name, enabled) = (new_name(&name(arguments)?)?, enabled.unwrap_or(true));
     let addresses = ReachableAddresses::Public;
-    Ok(NewServer { name, place, enabled, addresses, image: None, registered: None })
+    Ok(NewServer { name, place, enabled, addresses, image: None, registered: None, secret_refs })
 }
 
 /// Reads the name of a server.
@@ -177,7 +177,12 @@ fn address(text: &str, schemes: [&str; 2]) -> Result<Url, String> {
     Ok(url)
 }
 
-fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, String> {
+/// Values, with an empty one for each name that refers to a secret.
+type Values = BTreeMap<String, Secret>;
+/// References to secrets in place of values, by the name of the value.
+type References = BTreeMap<String, SecretReference>;
+
+fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<(ServerPlace, References), String> {
     let command = command.trim().to_owned();
     if command.contains(char::is_whitespace) {
         return Err("command must be the program alone; give its arguments in 'args'".to_owned());
@@ -215,8 +220,9 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
         before = arg;
     }
     literal("command", &command)?;
-    let env = values(arguments, "env", is_variable_name)?;
-    Ok(ServerPlace::Program { words: std::iter::once(command).chain(args).collect(), env })
+    let (env, references) = values_and_references(arguments, "env", is_variable_name)?;
+    let words = std::iter::once(command).chain(args).collect();
+    Ok((ServerPlace::Program { words, env }, references))
 }
 
 /// Returns the last part of a path, in lower case.
@@ -278,12 +284,12 @@ pub(super) fn has_secret_in_path(url: &Url) -> bool {
     })
 }
 
-fn headers(arguments: &OwnArguments<'_>) -> Result<BTreeMap<String, Secret>, String> {
+fn remote(arguments: &OwnArguments<'_>, url: Url) -> Result<(ServerPlace, References), String> {
     let is_name = |name: &str| !name.is_empty() && name.chars().all(is_token_char);
-    let headers = values(arguments, "headers", is_name)?;
+    let (headers, references) = values_and_references(arguments, "headers", is_name)?;
     match headers.keys().find(|name| is_reserved_header(&name.to_ascii_lowercase())) {
         Some(name) => Err(format!("headers.{name} is set by vmcp itself; leave it out")),
-        None => Ok(headers),
+        None => Ok((ServerPlace::Remote { url, headers }, references)),
     }
 }
 
@@ -292,47 +298,63 @@ pub(super) fn values(
     arguments: &OwnArguments<'_>,
     field: &'static str,
     is_name: impl Fn(&str) -> bool,
-) -> Result<BTreeMap<String, Secret>, String> {
+) -> Result<Values, String> {
+    let (values, references) = values_and_references(arguments, field, is_name)?;
+    match references.keys().next() {
+        Some(name) => Err(format!("{field}.{name} must be a string, no reference to a secret")),
+        None => Ok(values),
+    }
+}
+
+/// Reads an object whose keys are names, and whose values are texts or references to secrets.
+fn values_and_references(
+    arguments: &OwnArguments<'_>,
+    field: &'static str,
+    is_name: impl Fn(&str) -> bool,
+) -> Result<(Values, References), String> {
     let given: BTreeMap<String, Value> = exactly(arguments, field, "an object of strings")?;
     at_most(field, given.len())?;
-    let mut values = BTreeMap::new();
+    let (mut values, mut references) = (BTreeMap::new(), BTreeMap::new());
     for (name, value) in given {
-        let Value::String(value) = value else {
-            return Err(not_a_text(field, &short_name(&name), &value));
-        };
-        values.insert(name, value);
-    }
-    for (name, value) in &values {
-        short(field, name, MAX_WORD_CHARS)?;
-        if !is_name(name) {
+        short(field, &name, MAX_WORD_CHARS)?;
+        if !is_name(&name) {
             return Err(format!("{field} has an unusable key: {name:?}"));
         }
         let path = format!("{field}.{name}");
-        short(&path, value, MAX_VALUE_CHARS)?;
-        literal(&path, value)?;
+        let text = match value {
+            Value::String(text) => text,
+            other => {
+                references.insert(name.clone(), reference(field, &path, &other)?);
+                String::new()
+            }
+        };
+        short(&path, &text, MAX_VALUE_CHARS)?;
+        literal(&path, &text)?;
+        values.insert(name, Secret::from(text));
     }
-    Ok(values.into_iter().map(|(name, value)| (name, Secret::from(value))).collect())
+    Ok((values, references))
 }
 
-/// Explains that a value is no text. A reference to a secret is refused by a reason of its own: by one, a
-/// client could have any secret sent to a server of its choice.
-fn not_a_text(field: &str, name: &str, value: &Value) -> String {
-    let references = ["secretRef", "secretKeyRef", "valueFrom", "valueSecretRef"];
-    let is_reference = references.iter().any(|key| value.get(key).is_some());
-    if is_reference {
-        return format!(
-            "{field}.{name} must be the value itself: clients refer to no secret that exists (`secretRef`), \
-             since any could be sent to a server of their choice. vmcp keeps the value in a Secret or in `.env`; \
-             for an existing one, an administrator adds the server (`vmcp add`, or an MCPServerEntry with \
-             `headerForward.addHeadersFromSecret`)"
-        );
+/// Reads `{"secretRef": {"name": NAME, "key": KEY}}`. Rules decide which secrets a client may name.
+fn reference(field: &str, path: &str, value: &Value) -> Result<SecretReference, String> {
+    let Some(reference) = value.get("secretRef") else {
+        return Err(format!(
+            "{field} must be an object of strings: {path} is none, and no `{{\"secretRef\": {{\"name\": …}}}}`"
+        ));
+    };
+    let is_name = |text: &&str| {
+        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        (1..=MAX_SECRET_NAME_CHARS).contains(&text.len()) && text.bytes().all(is_legal)
+    };
+    let part = |key: &str| reference.get(key).and_then(Value::as_str).filter(is_name).map(str::to_owned);
+    let key = part("key");
+    match part("name") {
+        Some(name) if key.is_some() || reference.get("key").is_none() => Ok(SecretReference { name, key }),
+        _ => Err(format!(
+            "{path}.secretRef must have the `name` of a secret, and in a cluster a `key`: letters, digits, `-`, \
+             `_` and `.`, at most {MAX_SECRET_NAME_CHARS}"
+        )),
     }
-    format!("{field} must be an object of strings: {field}.{name} is none")
-}
-
-/// Returns the beginning of a name, for an error about it.
-fn short_name(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(MAX_SHOWN_NAME_CHARS).collect()
 }
 
 /// Reads a field as it is written; an absent one is empty.

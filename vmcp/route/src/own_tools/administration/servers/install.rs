@@ -90,7 +90,8 @@ pub(super) async fn run(
     let registered = Some(Box::new(registered));
     let image = image_of(context, registrar, &place);
     let addresses = ReachableAddresses::Public;
-    let mut server = NewServer { name, place, enabled: true, addresses, image, registered };
+    let secret_refs = BTreeMap::new();
+    let mut server = NewServer { name, place, enabled: true, addresses, image, registered, secret_refs };
     registrar.check(&server).map_err(refused)?;
     server.addresses = addresses_of(context, &server.place)?;
     let source = ServerSource::from(&server.place);

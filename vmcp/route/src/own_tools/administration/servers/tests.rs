@@ -203,6 +203,27 @@ async fn the_host_of_an_added_server_has_the_addresses_that_rule_or_user_saw() {
 }
 
 #[tokio::test]
+async fn a_secret_that_exists_is_lent_by_a_rule_alone() {
+    let jira = server("get_issue").await;
+    let rules = ", admin: { allow: [{ url: 'http://127.0.0.1:9/*', headers: [X-Key], secrets: [weather] }] }";
+    for (admin, secret, is_lent) in
+        [(rules, "weather", true), (rules, "database", false), ("", "weather", false)]
+    {
+        let setup = setup(&jira.url, admin).await;
+        let arguments = json!({"name": "new", "transport": "http", "url": "http://127.0.0.1:9/mcp",
+            "enabled": false, "headers": {"X-Key": {"secretRef": {"name": secret}}}});
+        let (answer, asked) = setup.ask("accept", "optim.add_mcp_server", arguments).await;
+        assert_eq!(answer["success"], is_lent, "{answer}");
+        if is_lent {
+            assert!(asked[0].contains("headers.X-Key: the existing secret weather"), "{asked:?}");
+        } else {
+            assert!(error(&answer).contains("lends the secret"), "{answer}");
+            assert_eq!((asked.len(), setup.changes()), (0, 0), "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_server_is_added_found_switched_and_removed() {
     let (jira, billing) = (server("get_issue").await, server("create_invoice").await);
     let setup = setup(&jira.url, "").await;

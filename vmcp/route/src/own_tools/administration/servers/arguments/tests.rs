@@ -141,17 +141,30 @@ fn code_on_the_command_line_is_refused() {
 }
 
 #[test]
-fn a_reference_to_a_secret_is_refused_with_the_ways_that_there_are() {
-    let reference = json!({"secretRef": {"name": "github", "key": "token"}});
-    let header =
-        json!({"name": "a", "transport": "http", "url": "https://a/", "headers": {"X-Key": reference}});
-    for (arguments, field) in
-        [(header, "headers.X-Key"), (program(&json!({"env": {"API_KEY": reference}})), "env.API_KEY")]
-    {
-        let error = error(&arguments);
-        assert!(error.starts_with(&format!("{field} must be the value itself")), "{error}");
-        assert!(error.contains("addHeadersFromSecret") && error.contains("vmcp add"), "{error}");
+fn a_reference_to_a_secret_is_read_in_place_of_a_value() {
+    let with = |reference: Value| program(&json!({"env": {"API_KEY": reference, "CITY": "Oslo"}}));
+    let server = read(&with(json!({"secretRef": {"name": "x.shared.weather", "key": "token"}}))).unwrap();
+    let expected = SecretReference { name: "x.shared.weather".to_owned(), key: Some("token".to_owned()) };
+    assert_eq!(server.secret_refs, BTreeMap::from([("API_KEY".to_owned(), expected)]));
+    let ServerPlace::Program { env, .. } = &server.place else { panic!("a program") };
+    assert_eq!(env["API_KEY"].expose(), "");
+    assert_eq!(env["CITY"].expose(), "Oslo");
+    let header = json!({"name": "a", "transport": "http", "url": "https://a/",
+        "headers": {"X-Key": {"secretRef": {"name": "weather"}}}});
+    assert_eq!(read(&header).unwrap().secret_refs["X-Key"].key, None);
+    for wrong in [
+        json!({"secretRef": {}}),
+        json!({"secretRef": "weather"}),
+        json!({"secretRef": {"name": "../x"}}),
+        json!({"secretRef": {"name": "${HOME}"}}),
+        json!({"secretRef": {"name": "a", "key": 1}}),
+        json!({"secretRef": {"name": "a".repeat(254)}}),
+    ] {
+        let error = error(&with(wrong.clone()));
+        assert!(error.starts_with("env.API_KEY.secretRef must have the `name`"), "{wrong}: {error}");
     }
+    let error = error(&with(json!({"secretKeyRef": {"name": "a"}})));
+    assert!(error.contains("secretRef"), "{error}");
 }
 
 #[test]
