@@ -149,8 +149,12 @@ mod tests {
 
     /// Returns the texts of an error and of its causes.
     fn texts(error: &dyn Error) -> String {
-        let causes = std::iter::successors(Some(error), |error| error.source());
-        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+        let (mut texts, mut source) = (error.to_string(), error.source());
+        while let Some(cause) = source {
+            texts.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        texts
     }
 
     #[test]
