@@ -438,6 +438,10 @@ async fn the_right_to_add_servers_gains_a_server_nothing_more() {
         assert!(refused.contains(expected), "{expected}: {refused}\n{attempt}");
     }
     assert_eq!(create(&entry("mine")).await, "");
+    let mut lent = entry("lent");
+    let header = &mut lent["spec"]["headerForward"]["addHeadersFromSecret"][0];
+    header["valueSecretRef"]["name"] = json!("x.shared.git");
+    assert_eq!(create(&lent).await, "", "a Secret for clients to name; the operator looks at the rules");
 
     // Servers of people stay.
     apply(&place, "MCPServerEntry", "byhand", "{remoteUrl: 'https://h.example.com/mcp'}").await;
