@@ -2,6 +2,7 @@
 //! on the spot (RFC 7591), the authorization code with PKCE to a loopback address, or a device code (RFC
 //! 8628).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, WWW_AUTHENTICATE};
@@ -23,6 +24,7 @@ use vmcp_error_chain::error_chain;
 
 use super::callback::{Callback, CallbackListener};
 use super::device::{self, DeviceLogin, Endpoints};
+use super::judged_resolver::JudgedResolver;
 use super::oauth_client::{CLIENT_NAME, origin, resource};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
@@ -64,7 +66,7 @@ pub(super) enum SignInRoute {
 /// Signs in; returns the tokens.
 pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
     let Plan { url, addresses, client, more_scopes, port, timeout, way } = plan;
-    let challenge = challenge(&url).await?;
+    let challenge = challenge(&url, addresses).await?;
     let (mut manager, found) = discovered(&url, challenge.text.as_deref(), addresses).await?;
     // Without metadata the endpoints have their default paths (2025-03-26), if there are any.
     let is_told = found.source.is_discovered();
@@ -206,9 +208,11 @@ struct Challenge {
 
 /// Returns the challenge by which the server answers a request without a token; it may say where metadata is,
 /// and which scopes are wanted. Some servers let clients begin, and challenge their first list.
-async fn challenge(url: &Url) -> Result<Challenge, CommandFailure> {
+async fn challenge(url: &Url, addresses: ReachableAddresses) -> Result<Challenge, CommandFailure> {
     let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT);
-    let http = http.proxy(Proxies::of_environment().for_reqwest()).build()?;
+    let proxies = Proxies::of_environment();
+    let http = http.proxy(proxies.for_reqwest());
+    let http = http.dns_resolver(Arc::new(JudgedResolver { addresses, proxies })).build()?;
     let begin = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": REVISION, "capabilities": {},
