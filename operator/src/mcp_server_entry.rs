@@ -11,7 +11,7 @@ mod status;
 mod tests;
 mod validate;
 
-pub(crate) use self::added_address::problem as problem_of_added;
+pub(crate) use self::added_address::{addresses_of_added, problem as problem_of_added};
 pub(crate) use self::controller::controller;
 pub(crate) use self::dereference::{ca_bundle, dereference, secret_references};
 use self::status::set_checks;

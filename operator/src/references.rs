@@ -11,7 +11,7 @@ mod provider_classes;
 mod reference_grants;
 mod referenced_secrets;
 
-pub(crate) use self::adder::adder;
+pub(crate) use self::adder::{adder, is_of_added_servers, shared_secrets};
 pub(crate) use self::ca_bundle::{CaBundle, policies_in_config_map, users_of_config_map};
 pub(crate) use self::concerned::concerned;
 pub(crate) use self::dereference_error::DereferenceError;

@@ -1,6 +1,7 @@
 //! Renders the content of `vmcp.yaml`, block by block.
 
 use serde_json::{Value, json};
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::raw::RawProvider;
 
 use super::incoming_auth;
@@ -97,6 +98,7 @@ impl Document<'_> {
             transport,
             headers,
             ca_bundle,
+            addresses,
             auth: _,
             tool_config: _,
             isolation,
@@ -110,6 +112,9 @@ impl Document<'_> {
         entry.insert("transport".to_owned(), json!(transport));
         if let Some(pem) = ca_bundle {
             entry.insert("caBundlePath".to_owned(), self.secrets.certificates(pem).into());
+        }
+        if *addresses != ReachableAddresses::Any {
+            entry.insert("addresses".to_owned(), json!(addresses));
         }
         if let Some(isolation) = isolation {
             entry.insert("isolation".to_owned(), json!(isolation));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{Authz, Finding, Isolation, ProtocolEra};
 
 use super::webhooks::ReferencedWebhooks;
@@ -28,6 +29,8 @@ pub struct Backend {
     pub headers: BTreeMap<String, HeaderValue>,
     /// Certificates of authorities, as PEM, that it is trusted by besides those of the system.
     pub ca_bundle: Option<String>,
+    /// Addresses that its host may have at each connection.
+    pub addresses: ReachableAddresses,
     /// Credentials that are fetched, or kept in an object of their own.
     pub auth: Option<MCPExternalAuthConfigSpec>,
     /// Filter and overrides of its tools, from an MCPToolConfig.

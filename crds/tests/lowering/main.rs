@@ -49,6 +49,7 @@ fn backend(name: &str) -> Backend {
         transport: RemoteTransport::StreamableHttp,
         headers: BTreeMap::new(),
         ca_bundle: None,
+        addresses: vmcp_config::addresses::ReachableAddresses::Any,
         auth: None,
         tool_config: None,
         isolation: None,

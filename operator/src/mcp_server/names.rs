@@ -53,6 +53,7 @@ pub(crate) fn backend(server: &MCPServer, cluster_domain: &str) -> Backend {
         transport,
         headers: BTreeMap::new(),
         ca_bundle: None,
+        addresses: vmcp_config::addresses::ReachableAddresses::Any,
         auth: None,
         tool_config: None,
         isolation: spec.isolation,

@@ -276,16 +276,21 @@ fn a_program_that_clients_added_runs_in_an_image_of_a_rule_alone() {
         { "image": "ghcr.io/acme/time:*", "args": ["--utc"] },
     ] } });
     let optimizer: Optimizer = serde_json::from_value(rules).unwrap();
+    let added = |spec: &str| {
+        let mut server = server(spec);
+        server.metadata.labels = Some([("toolhive.stacklok.com/added-by".to_owned(), "x".to_owned())].into());
+        server
+    };
     let planned = |image: &str, package: &str, variable: &str| {
         let spec = format!(
-            "{{image: '{image}', command: [npx], args: [-y, '{package}'], secrets: [{{name: s, key: 0-{variable}, \
-             targetEnvName: {variable}}}]}}"
+            "{{image: '{image}', command: [npx], args: [-y, '{package}'], secrets: [{{name: x.added.time-1, key: \
+             0-{variable}, targetEnvName: {variable}}}]}}"
         );
         let key = format!("0-{variable}");
-        let secrets = ReferencedSecrets::from_values(&[("s", key.as_str(), "v")]);
+        let secrets = ReferencedSecrets::from_values(&[("x.added.time-1", key.as_str(), "v")]);
         let references =
             References { rules_of_adder: Some(optimizer.added_servers()), ..references(secrets) };
-        plan(&server(&spec), &references, &settings()).map(drop).map_err(|refusal| refusal.to_string())
+        plan(&added(&spec), &references, &settings()).map(drop).map_err(|refusal| refusal.to_string())
     };
     assert_eq!(planned("node:22", "@acme/time", "API_KEY"), Ok(()));
     let other_rule = "{image: 'node:24', command: [npx], args: [-y, '@acme/time']}";
@@ -310,6 +315,25 @@ fn a_program_that_clients_added_runs_in_an_image_of_a_rule_alone() {
             References { rules_of_adder: Some(optimizer.added_servers()), ..References::default() };
         let outcome = plan(&server(&spec), &references, &settings());
         assert_eq!(outcome.is_ok(), is_planned, "{image} {argument}: {:?}", outcome.err());
+    }
+    for foreign in [
+        "serviceAccount: admin",
+        "podTemplateSpec: {spec: {hostNetwork: true}}",
+        "volumes: [{name: host, hostPath: /, mountPath: /host}]",
+        "imagePullSecrets: [{name: registry}]",
+        "secrets: [{name: tools-vmcp-keys, key: k, targetEnvName: API_KEY}]",
+        "permissionProfile: {type: builtin, name: network}",
+    ] {
+        let spec = format!("{{image: 'node:22', command: [npx], args: [-y, '@acme/time'], {foreign}}}");
+        let secrets = ReferencedSecrets::from_values(&[("tools-vmcp-keys", "k", "v")]);
+        let references =
+            References { rules_of_adder: Some(optimizer.added_servers()), ..self::references(secrets) };
+        let refused = plan(&added(&spec), &references, &settings()).unwrap_err().to_string();
+        assert!(refused.contains("x added the server, and may not set this"), "{foreign}: {refused}");
+        let of_a_person = References { rules_of_adder: None, ..references };
+        let free = plan(&server(&spec), &of_a_person, &settings()).map(drop).map_err(|all| all.to_string());
+        let message = free.err().unwrap_or_default();
+        assert!(!message.contains("may not set this"), "{foreign}: {message}");
     }
     let without_rules = References { rules_of_adder: Some(Admin::default()), ..References::default() };
     assert!(plan(&server(STDIO), &without_rules, &settings()).is_err());

@@ -1,4 +1,5 @@
 use serde_json::{Value, json};
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_crds::lower::ADDED_BY_LABEL;
 use vmcp_crds::mcp_server_entry::MCPServerEntryPhase;
 use vmcp_crds::{MCPServerEntry, VirtualMCPServer};
@@ -177,6 +178,8 @@ fn an_entry_that_clients_added_leads_to_an_address_of_a_rule_alone() {
     let with_header = |name: &str, url: &str| {
         let mut spec = with_secret_header(name);
         spec["remoteUrl"] = url.into();
+        let header = &mut spec["headerForward"]["addHeadersFromSecret"][0];
+        header["valueSecretRef"]["name"] = "x.added.docs-1".into();
         spec
     };
     let rules = server("{admin: {allow: [{url: 'https://*.example.com/*', headers: [Authorization]}]}}");
@@ -202,6 +205,43 @@ fn an_entry_that_clients_added_leads_to_an_address_of_a_rule_alone() {
             "spec.remoteUrl: clients of the VirtualMCPServer x added the entry, and none of its rules";
         assert!(message.starts_with(expected), "{refused}: {message}");
     }
+    for (field, value) in [
+        ("allowPrivateEndpoint", json!(true)),
+        ("externalAuthConfigRef", json!({ "name": "git" })),
+        ("caBundleRef", json!({ "configMapRef": { "name": "ca" } })),
+        (
+            "headerForward",
+            json!({ "addHeadersFromSecret": [
+                { "headerName": "Authorization", "valueSecretRef": { "name": "git", "key": "token" } },
+            ] }),
+        ),
+    ] {
+        let mut foreign = allowed.clone();
+        foreign[field] = value;
+        let message = refusal(&rules, &foreign).unwrap_or_default();
+        assert!(message.starts_with(&format!("spec.{field}")), "{field}: {message}");
+        assert!(message.contains("may not set this"), "{field}: {message}");
+        assert_eq!(added_address::problem(&entry(&foreign), &rules), None, "{field}: of a person");
+    }
+    let lending = server(
+        "{admin: {allow: [{url: 'https://*.example.com/*', headers: [Authorization], secrets: [x.shared.git]}]}}",
+    );
+    let named = |secret: &str| {
+        let mut spec = with_header("Authorization", "https://mcp.example.com/mcp");
+        spec["headerForward"]["addHeadersFromSecret"][0]["valueSecretRef"]["name"] = secret.into();
+        spec
+    };
+    assert_eq!(refusal(&lending, &named("x.shared.git")), None);
+    for (server, secret, expected) in [
+        (&lending, "x.shared.db", "no rule that names it lends it these Secrets"),
+        (&rules, "x.shared.git", "no rule that names it lends it these Secrets"),
+        (&server("{}"), "x.shared.git", "clients of the VirtualMCPServer x added the entry"),
+        (&lending, "y.shared.git", "may not set this"),
+        (&lending, "x-vmcp-keys", "may not set this"),
+    ] {
+        let message = refusal(server, &named(secret)).unwrap_or_default();
+        assert!(message.contains(expected), "{secret}: {message}");
+    }
     let mut off = evil.clone();
     off["enabled"] = false.into();
     assert_eq!(refusal(&rules, &off), None, "it is not connected");
@@ -212,4 +252,32 @@ fn an_entry_that_clients_added_leads_to_an_address_of_a_rule_alone() {
     assert!(refusal(&mistaken, &allowed).unwrap().contains("its rules have a mistake"));
     assert_eq!(added_address::problem(&entry(&evil), &rules), None, "of a person");
     assert_eq!(added_address::problem(&added("y", &evil), &rules), None, "x serves no entry of y");
+}
+
+#[test]
+fn the_host_of_an_added_entry_has_public_addresses_unless_a_rule_names_it() {
+    let server: VirtualMCPServer = serde_saphyr::from_str(
+        "metadata: {name: x, namespace: tools}\nspec: {optimizer: {admin: {allow: [\
+         {url: 'https://mcp.corp.example/*'}, {url: 'https://*.example.com/*'}]}}}",
+    )
+    .unwrap();
+    let without_rules: VirtualMCPServer =
+        serde_saphyr::from_str("metadata: {name: x, namespace: tools}\nspec: {}").unwrap();
+    let at = |url: &str, adder: Option<&str>| {
+        let mut entry = entry(&json!({ "remoteUrl": url }));
+        entry.metadata.labels = adder.map(|name| [(ADDED_BY_LABEL.to_owned(), name.to_owned())].into());
+        entry
+    };
+    for (server, url, adder, expected) in [
+        (&server, "https://mcp.corp.example/mcp", Some("x"), ReachableAddresses::Local),
+        (&server, "https://mcp.example.com/mcp", Some("x"), ReachableAddresses::Public),
+        (&without_rules, "https://mcp.corp.example/mcp", Some("x"), ReachableAddresses::Public),
+        (&server, "https://mcp.example.com/mcp", None, ReachableAddresses::Any),
+    ] {
+        let entry = at(url, adder);
+        assert_eq!(added_address::addresses_of_added(&entry, server), expected, "{url} {adder:?}");
+        let alone = validate(&entry, &ReferencedSecrets::default()).backend.addresses;
+        let floor = adder.map_or(ReachableAddresses::Any, |_| ReachableAddresses::Public);
+        assert_eq!(alone, floor, "{url} {adder:?}");
+    }
 }

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use url::Url;
-use vmcp_config::addresses;
+use vmcp_config::addresses::{self, ReachableAddresses};
 use vmcp_crds::fields::pending;
 use vmcp_crds::lower::{Backend, HeaderValue};
 use vmcp_crds::mcp_server_entry::HeaderFromSecret;
 use vmcp_crds::{MCPServerEntry, Problem};
 
 use super::dereference::secret_references;
-use crate::references::{CaBundle, ReferencedSecrets};
+use crate::references::{CaBundle, ReferencedSecrets, adder};
 
 /// An entry as a backend, with everything that is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub(crate) fn validate(
             transport: spec.transport,
             headers: BTreeMap::new(),
             ca_bundle: ca_bundle.pem().map(str::to_owned),
+            // Rules of the VirtualMCPServer may allow an added entry more.
+            addresses: adder(entry).map_or(ReachableAddresses::Any, |_| ReachableAddresses::Public),
             auth: None,
             tool_config: None,
             isolation: spec.isolation,

@@ -334,6 +334,7 @@ fn backends(
         let mut validated = mcp_server_entry::validate(entry, &references.secrets, &bundle);
         validated.header_problems.extend(unchecked("MCPServerEntry", &entry.spec, settings));
         validated.address_problems.extend(mcp_server_entry::problem_of_added(entry, server));
+        validated.backend.addresses = mcp_server_entry::addresses_of_added(entry, server);
         let problems = [&validated.unfollowed, &validated.address_problems, &validated.header_problems];
         let problem = problems.into_iter().flatten().next();
         let lacking = validated.missing_secrets.or(validated.unusable_ca_bundle);

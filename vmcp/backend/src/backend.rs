@@ -48,6 +48,7 @@ use crate::upkeep::{idle_stop, refresher, session_refresher};
 ///     timeout: None,
 ///     connection_timeout: None,
 ///     ca_bundle_path: None,
+///     addresses: vmcp_config::addresses::ReachableAddresses::Any,
 ///     preconnect: false,
 ///     isolation: None,
 ///     protocol_era: vmcp_config::ProtocolEra::Auto,

@@ -1,6 +1,7 @@
 //! HTTP clients that all backends share: a pool of plain HTTP/1.1 connections for each server, and pooled
 //! clients for TLS and HTTP/2.
 
+mod address_guard;
 mod driver_waker;
 mod frame_pace;
 mod head_limit;
@@ -24,8 +25,10 @@ use http_body_util::Full;
 use hyper_util::client::legacy::connect::HttpConnector;
 use parking_lot::Mutex;
 use url::Url;
-use vmcp_egress::Proxies;
+use vmcp_config::addresses::ReachableAddresses;
+use vmcp_egress::{GuardedTcp, Proxies};
 
+use crate::http_client::address_guard::guard_of;
 use crate::http_client::host_pool::HostPool;
 use crate::http_client::pooled_origin::PooledOrigin;
 use crate::http_client::tls_host::{SystemTls, TlsHost, Trust, system_tls};
@@ -49,18 +52,24 @@ const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// which a process without TLS backends need not pay.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
-    /// The pools of plain connections by host and port, as long as an [`Origin`] uses them.
-    hosts: Arc<Mutex<HashMap<String, Weak<HostPool>>>>,
+    /// The pools of plain connections, as long as an [`Origin`] uses them.
+    hosts: Arc<Mutex<HashMap<HostKey, Weak<HostPool>>>>,
     tls: SystemTls,
-    /// The pooled clients by server and file of authorities, as long as an [`Origin`] uses them.
+    /// The pooled clients, as long as an [`Origin`] uses them.
     tls_hosts: Arc<Mutex<HashMap<TlsHostKey, Weak<TlsHost>>>>,
     /// File of authorities that servers of this handle are trusted by, besides those of the system.
     ca_bundle: Option<Arc<Path>>,
+    /// Addresses that hosts of servers of this handle may have.
+    addresses: ReachableAddresses,
     proxies: Proxies,
 }
 
-/// Scheme, host and port of a server, and the file of authorities that it is trusted by.
-type TlsHostKey = (bool, String, Option<Arc<Path>>);
+/// Host and port of a server, and the addresses that it may have: a connection to another address serves no
+/// handle that may not have opened it.
+type HostKey = (String, ReachableAddresses);
+
+/// True for TLS, the server, and the file of authorities that it is trusted by.
+type TlsHostKey = (bool, HostKey, Option<Arc<Path>>);
 
 /// The server of a URL, and the connections to it.
 #[derive(Clone)]
@@ -98,13 +107,20 @@ impl Default for HttpClient {
 impl HttpClient {
     /// Makes a client that reaches servers through these proxies.
     pub fn with_proxies(proxies: Proxies) -> Self {
-        Self { hosts: Arc::default(), tls: system_tls(), tls_hosts: Arc::default(), ca_bundle: None, proxies }
+        let (hosts, tls_hosts, addresses) = (Arc::default(), Arc::default(), ReachableAddresses::Any);
+        Self { hosts, tls: system_tls(), tls_hosts, ca_bundle: None, addresses, proxies }
     }
 
     /// Returns a handle for a server that is trusted by the authorities in a file too.
     #[must_use]
     pub fn with_ca_bundle(&self, ca_bundle: Option<&Path>) -> Self {
         Self { ca_bundle: ca_bundle.map(Arc::from), ..self.clone() }
+    }
+
+    /// Returns a handle for a server whose host may have these addresses, judged at each connection.
+    #[must_use]
+    pub fn with_addresses(&self, addresses: ReachableAddresses) -> Self {
+        Self { addresses, ..self.clone() }
     }
 
     /// Returns the proxy that requests to a URL go through, without credentials.
@@ -130,19 +146,19 @@ impl HttpClient {
         if uri.scheme_str() == Some("https") || proxy.is_some() {
             return self.pooled(uri, proxy);
         }
-        let host = host(uri);
+        let key = (host(uri), self.addresses);
         let mut hosts = self.hosts.lock();
-        if let Some(pool) = hosts.get(&host).and_then(Weak::upgrade) {
+        if let Some(pool) = hosts.get(&key).and_then(Weak::upgrade) {
             return Origin::Plain(pool);
         }
         hosts.retain(|_, pool| pool.strong_count() > 0);
-        let pool = HostPool::new(tcp(), uri.clone());
-        hosts.insert(host, Arc::downgrade(&pool));
+        let pool = HostPool::new(guarded_tcp(self.addresses), uri.clone());
+        hosts.insert(key, Arc::downgrade(&pool));
         Origin::Plain(pool)
     }
 
     fn tls_host(&self, uri: &Uri) -> Arc<TlsHost> {
-        let key = (uri.scheme_str() == Some("https"), host(uri), self.ca_bundle.clone());
+        let key = (uri.scheme_str() == Some("https"), (host(uri), self.addresses), self.ca_bundle.clone());
         let mut hosts = self.tls_hosts.lock();
         if let Some(host) = hosts.get(&key).and_then(Weak::upgrade) {
             return host;
@@ -152,7 +168,7 @@ impl HttpClient {
             Some(path) => Trust::File(path.to_path_buf()),
             None => Trust::System(Arc::clone(&self.tls)),
         };
-        let host = Arc::new(TlsHost::new(trust, self.proxies.clone()));
+        let host = Arc::new(TlsHost::new(trust, self.proxies.clone(), self.addresses));
         hosts.insert(key, Arc::downgrade(&host));
         host
     }
@@ -218,10 +234,20 @@ fn host(uri: &Uri) -> String {
     }
 }
 
+/// Returns the connector to proxies.
 fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
+    set_options(&mut tcp);
+    tcp
+}
+
+/// Returns the connector to servers.
+fn guarded_tcp(addresses: ReachableAddresses) -> GuardedTcp {
+    GuardedTcp::new(guard_of(addresses), set_options)
+}
+
+fn set_options<R>(tcp: &mut HttpConnector<R>) {
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(KEEP_ALIVE_INTERVAL));
     tcp.set_connect_timeout(Some(TCP_CONNECT_TIMEOUT));
-    tcp
 }

@@ -113,6 +113,7 @@ pub(crate) fn resource(server: &VirtualServer, new: &NewServer, secret: &str) ->
         ServerPlace::Remote { url, .. } => {
             let headers: Vec<_> = keyed(&new.place)
                 .map(|(key, name, _)| {
+                    let (secret, key) = source_of(new, name, secret, &key);
                     json!({ "headerName": name, "valueSecretRef": { "name": secret, "key": key } })
                 })
                 .collect();
@@ -128,13 +129,13 @@ pub(crate) fn resource(server: &VirtualServer, new: &NewServer, secret: &str) ->
         ServerPlace::Program { words, .. } => {
             let (program, args) = words.split_at(words.len().min(1));
             let mut spec = json!({ "image": new.image, "transport": "stdio", "command": program });
-            insert_program(&mut spec, args, &new.place, secret);
+            insert_program(&mut spec, args, new, secret);
             spec
         }
         // Without a command, the operator asks the registry of the image for its program.
         ServerPlace::Image { image, args, .. } => {
             let mut spec = json!({ "image": image, "transport": "stdio" });
-            insert_program(&mut spec, args, &new.place, secret);
+            insert_program(&mut spec, args, new, secret);
             spec
         }
     };
@@ -165,23 +166,39 @@ fn transport_of(new: &NewServer, url: &Url) -> Option<&'static str> {
 }
 
 /// Adds the arguments and the variables of a program to its MCPServer.
-fn insert_program(spec: &mut Value, args: &[String], place: &ServerPlace, secret: &str) {
+fn insert_program(spec: &mut Value, args: &[String], new: &NewServer, secret: &str) {
     if !args.is_empty() {
         insert(spec, "args", json!(args));
     }
-    let variables: Vec<_> = keyed(place)
-        .map(|(key, name, _)| json!({ "name": secret, "key": key, "targetEnvName": name }))
+    let variables: Vec<_> = keyed(&new.place)
+        .map(|(key, name, _)| {
+            let (secret, key) = source_of(new, name, secret, &key);
+            json!({ "name": secret, "key": key, "targetEnvName": name })
+        })
         .collect();
     if !variables.is_empty() {
         insert(spec, "secrets", variables.into());
     }
 }
 
+/// Returns the values for the server's own Secret: those that are no references.
+fn own_values(new: &NewServer) -> impl Iterator<Item = (String, &String, &Secret)> {
+    keyed(&new.place).filter(move |(_, name, _)| !new.secret_refs.contains_key(*name))
+}
+
+/// Returns Secret and key of a value: those that a client named, or else those of the server's own Secret.
+fn source_of<'a>(new: &'a NewServer, name: &str, secret: &'a str, key: &'a str) -> (&'a str, &'a str) {
+    match new.secret_refs.get(name) {
+        Some(reference) => (reference.name.as_str(), reference.key.as_deref().unwrap_or(key)),
+        None => (secret, key),
+    }
+}
+
 /// Returns the Secret with the values of a server, which the resource with this UID owns; `None` for a server
-/// that takes no values. Values that the user has to set are absent.
+/// that takes no values of its own. Values that the user has to set are absent.
 pub(crate) fn secret(server: &VirtualServer, new: &NewServer, name: &str, owner_uid: &str) -> Option<Value> {
-    keyed(&new.place).next()?;
-    let given = keyed(&new.place).filter(|(_, name, _)| open_text(new, name).is_none());
+    own_values(new).next()?;
+    let given = own_values(new).filter(|(_, name, _)| open_text(new, name).is_none());
     let values: BTreeMap<_, _> = given.map(|(key, _, value)| (key, value.expose().to_owned())).collect();
     let owner = json!({
         "apiVersion": server.api_version, "kind": kind_of(&new.place).name(), "name": new.name,

@@ -20,6 +20,18 @@ pub(crate) fn check(server: &VirtualServer, new: &NewServer) -> Result<(), Regis
              or a variable"
         ));
     }
+    let shared = format!("{}.shared.", server.name);
+    for reference in new.secret_refs.values() {
+        if !reference.name.starts_with(&shared) {
+            return refuse(format!(
+                "the secret {} cannot be named by clients: an administrator names a Secret `{shared}…` for that",
+                reference.name
+            ));
+        }
+        if reference.key.is_none() {
+            return refuse(format!("the reference to the Secret {} needs its `key`", reference.name));
+        }
+    }
     let name = &new.name;
     if !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
         let closest = name.replace(['_', '.'], "-");

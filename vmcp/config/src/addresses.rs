@@ -5,13 +5,15 @@
 //! address.
 //!
 //! [`inside`] judges a whole URL: a URL from a stranger must lead neither into the cluster nor into the
-//! cloud's own network. It resolves no names, because their addresses can change afterwards (DNS rebinding);
-//! a NetworkPolicy guards against that.
+//! cloud's own network. It resolves no names, because their addresses can change afterwards (DNS rebinding):
+//! [`ReachableAddresses`] judges those at each connection.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 /// Domains that only resolve inside: those of the cluster, of the cloud provider, of the local network.
@@ -39,7 +41,8 @@ const EXAMPLE_DOMAIN: &str = "example";
 pub enum AddressClass {
     /// A host of the internet.
     Public,
-    /// A host of a private network, of a provider's network (RFC 6598), or of a test bed (RFC 2544).
+    /// A host of a private network, of a provider's network (RFC 6598), of a cluster's Services, or of a test
+    /// bed (RFC 2544).
     Private,
     /// This machine.
     Loopback,
@@ -72,6 +75,40 @@ impl AddressClass {
     }
 }
 
+/// Addresses that the host of a server may have, judged at each connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ReachableAddresses {
+    /// Every address.
+    #[default]
+    Any,
+    /// Public, private and loopback addresses; no link-local one, such as those of metadata services of
+    /// clouds, and no reserved one.
+    Local,
+    /// Public addresses.
+    Public,
+}
+
+impl ReachableAddresses {
+    /// Returns true if a host may have the address.
+    pub fn admit(self, address: IpAddr) -> bool {
+        match AddressClass::of(address) {
+            AddressClass::Public => true,
+            AddressClass::Private | AddressClass::Loopback => self != ReachableAddresses::Public,
+            AddressClass::Reserved | AddressClass::LinkLocal => self == ReachableAddresses::Any,
+        }
+    }
+
+    /// Returns the word of the setting.
+    pub fn word(self) -> &'static str {
+        match self {
+            ReachableAddresses::Any => "any",
+            ReachableAddresses::Local => "local",
+            ReachableAddresses::Public => "public",
+        }
+    }
+}
+
 fn of_v4(address: Ipv4Addr) -> AddressClass {
     match address.octets() {
         // 168.63.129.16 is Azure's wire server, 192.0.0.192 Oracle's metadata service, 100.100.100.200
@@ -80,9 +117,13 @@ fn of_v4(address: Ipv4Addr) -> AddressClass {
             AddressClass::LinkLocal
         }
         [127, ..] => AddressClass::Loopback,
-        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] | [198, 18 | 19, ..] => {
-            AddressClass::Private
-        }
+        // 34.118.224.0/20 are Services of GKE.
+        [10, ..]
+        | [172, 16..=31, ..]
+        | [192, 168, ..]
+        | [100, 64..=127, ..]
+        | [198, 18 | 19, ..]
+        | [34, 118, 224..=239, _] => AddressClass::Private,
         // This network, protocol assignments, documentation, 6to4 relays, multicast and above.
         [0 | 224.., ..] | [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 51, 100, _] | [203, 0, 113, _] => {
             AddressClass::Reserved
@@ -162,12 +203,24 @@ pub fn may_lead_inside(url: &Url) -> Option<&'static str> {
     if ADDRESS_DOMAINS.iter().any(is_below) {
         return Some("an address that is written into a name");
     }
-    let (_, last) = name.rsplit_once('.')?;
-    let is_public = last.is_empty()
+    lacks_public_domain(name).then_some("a name without a public domain, which the cluster's DNS completes")
+}
+
+/// Returns true if the host of a URL is visibly of the inside, to a person who reads the URL: an inner address,
+/// a name of the local network, or one without a public domain, such as `mcp.corp`.
+#[must_use]
+pub fn is_visibly_inside(url: &Url) -> bool {
+    inside(url).is_some() || matches!(url.host(), Some(Host::Domain(name)) if lacks_public_domain(name))
+}
+
+/// Returns true for a name with a dot whose last label is no public top-level domain. A dot at the end makes a
+/// name complete.
+fn lacks_public_domain(name: &str) -> bool {
+    let Some((_, last)) = name.rsplit_once('.') else { return false };
+    !(last.is_empty()
         || last.starts_with("xn--")
         || TOP_LEVEL_DOMAINS.contains(last)
-        || last == EXAMPLE_DOMAIN;
-    (!is_public).then_some("a name without a public domain, which the cluster's DNS completes")
+        || last == EXAMPLE_DOMAIN)
 }
 
 fn inside_name(name: &str) -> Option<&'static str> {
@@ -190,6 +243,32 @@ fn inside_address(address: IpAddr) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_of_the_link_are_for_servers_that_may_have_every_address() {
+        use ReachableAddresses::{Any, Local, Public};
+        for (address, narrowest) in [
+            ("8.8.8.8", Public),
+            ("2001:4860:4860::8888", Public),
+            ("10.0.0.1", Local),
+            ("34.118.224.1", Local),
+            ("34.118.223.255", Public),
+            ("34.118.240.0", Public),
+            ("127.0.0.1", Local),
+            ("::1", Local),
+            ("fd00::1", Local),
+            ("::ffff:192.168.0.1", Local),
+            ("169.254.169.254", Any),
+            ("64:ff9b::a9fe:a9fe", Any),
+            ("fd00:ec2::254", Any),
+            ("0.0.0.0", Any),
+            ("224.0.0.1", Any),
+        ] {
+            let parsed: IpAddr = address.parse().unwrap();
+            let found = [Any, Local, Public].into_iter().rfind(|setting| setting.admit(parsed));
+            assert_eq!(found, Some(narrowest), "{address}");
+        }
+    }
 
     #[test]
     fn every_spelling_of_an_inner_address_has_the_class_of_that_address() {

@@ -254,6 +254,10 @@ mistakes! {
             "f:1: backends[0].transport: must be one of `stdio`, `streamable-http`, `sse`, `websocket`, `codex`, not `wss`; write `websocket`",
         "backends: [{ name: a, url: \"ws://a\", caBundlePath: ca.pem }]" =>
             "f:1: backends[0].caBundlePath: a server without TLS shows no certificate; remove it, or write `wss://`",
+        "backends: [{ name: a, command: [b], addresses: public }]" =>
+            "f:1: backends[0].addresses: only a backend with `url` has this; remove it",
+        "optimizer: { admin: { allow: [{ url: 'https://a/', secrets: ['*'] }] } }" =>
+            "f:1: optimizer.admin.allow[0].secrets[0]: not the name of a secret; write each name in full",
         "backends: [{ name: a, url: \"ws://a\", headers: { Sec-WebSocket-Protocol: x } }]" =>
             "f:1: backends[0].headers.Sec-WebSocket-Protocol: this header is set by vmcp itself; remove it",
         "backends: [{ name: a, url: \"https://u:p@a\" }]" =>

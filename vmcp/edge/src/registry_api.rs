@@ -3,6 +3,7 @@
 //! An IDE that allows the servers of one registry alone compares URLs, so each entry has the URL that clients
 //! of the profile use.
 
+mod conditional;
 mod servers;
 
 use std::borrow::Cow;
@@ -11,8 +12,8 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW,
-    CACHE_CONTROL,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL,
 };
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
@@ -24,9 +25,12 @@ use vmcp_registry::served::{self, ApiResource, ListQuery, Publication};
 use crate::transport::http::exchange::{PlainApi, Response};
 use crate::transport::http::respond;
 
-/// The methods and headers that IDEs ask a registry for.
+/// The methods and headers that IDEs ask a registry for, the header of keys, and that of an entity tag.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, OPTIONS");
-const HEADERS: HeaderValue = HeaderValue::from_static("Authorization, Content-Type");
+const HEADERS: HeaderValue =
+    HeaderValue::from_static("Authorization, Content-Type, X-API-Key, If-None-Match");
+/// Response header that pages may read besides the few that every page may.
+const EXPOSED: HeaderValue = HeaderValue::from_static("ETag");
 
 /// True if the API serves this path to clients without credentials.
 pub(crate) fn is_public(config: &Config, path: &str) -> bool {
@@ -39,6 +43,7 @@ pub(crate) fn open_to_pages(response: &mut Response) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
 }
 
 /// The API.
@@ -98,9 +103,9 @@ impl PlainApi for RegistryApi {
             ApiResource::Version(name, version) => publication.version(&servers, &name, &version),
         };
         let Some(body) = body else { return not_found() };
-        let mut response = respond::json_text(StatusCode::OK, body);
-        // The entries depend on who asks, and by which name of this server.
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let mut response = conditional::answer(head, body);
+        // The entries depend on who asks, and by which name of this server: each use asks again.
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         response
     }
 }
@@ -109,8 +114,8 @@ impl PlainApi for RegistryApi {
 /// process runs: the whole list is the answer.
 fn check_time(query: &ListQuery) -> Result<(), String> {
     let Some(since) = &query.updated_since else { return Ok(()) };
-    let parsed = humantime::parse_rfc3339(&since.replace("+00:00", "Z"));
-    parsed.map(drop).map_err(|_| "updated_since is no time such as 2026-01-31T08:00:00Z".to_owned())
+    let parsed = conditional::read_time(since).map(drop);
+    parsed.ok_or_else(|| "updated_since is no time such as 2026-01-31T08:00:00Z".to_owned())
 }
 
 fn failure(status: StatusCode, message: &str) -> Response {

@@ -21,6 +21,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
 use tower::{Service, ServiceExt as _};
 
+use crate::guard::GuardedTcp;
 use crate::proxies::Proxies;
 use crate::trust::client_tls;
 
@@ -38,6 +39,8 @@ type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 pub struct ProxyConnector {
     proxies: Proxies,
     tcp: HttpConnector,
+    /// To servers, in place of `tcp`, where their addresses are judged.
+    guarded: Option<GuardedTcp>,
     /// To proxies, with TLS if their URL says so.
     to_proxy: HttpsConnector<HttpConnector>,
     /// True if a proxy gets no request to read, only tunnels.
@@ -74,14 +77,27 @@ impl ProxyConnector {
         tcp.enforce_http(false);
         let to_proxy = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
         let to_proxy = to_proxy.enable_http1().wrap_connector(tcp.clone());
-        Self { proxies, tcp, to_proxy, always_tunnels: false }
+        Self { proxies, tcp, guarded: None, to_proxy, always_tunnels: false }
+    }
+
+    /// Judges the addresses of servers by `guarded`, also of those behind a proxy. Proxies are reached at any
+    /// address.
+    #[must_use]
+    pub fn guarded_by(self, guarded: GuardedTcp) -> Self {
+        Self { guarded: Some(guarded), ..self }
     }
 
     async fn connect(self, target: Uri) -> Result<ProxiedStream, BoxError> {
         let Some(intercept) = self.proxies.intercept(&target).cloned() else {
-            let stream = self.tcp.oneshot(target).await?;
+            let stream = match &self.guarded {
+                Some(guarded) => guarded.connect(target).await?,
+                None => self.tcp.oneshot(target).await?,
+            };
             return Ok(ProxiedStream { stream: MaybeHttpsStream::Http(stream), is_absolute: false });
         };
+        if let Some(guarded) = &self.guarded {
+            guarded.judge_behind_proxy(&target).await?;
+        }
         let is_plain = target.scheme_str() == Some("http");
         let is_absolute = is_plain && !is_socks(&intercept) && !self.always_tunnels;
         let proxy = || self.proxies.proxy_for(&target).unwrap_or_default();

@@ -9,6 +9,7 @@ use std::future::ready;
 
 use futures::future::BoxFuture;
 use url::Url;
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{Secret, ServerSource};
 use vmcp_registry::plan::Draft;
 
@@ -40,11 +41,26 @@ pub struct NewServer {
     pub place: ServerPlace,
     /// False to add it switched off.
     pub enabled: bool,
+    /// Addresses that the host of its URL may have. In a cluster, the operator decides about them by the same
+    /// rules.
+    pub addresses: ReachableAddresses,
     /// Image in whose pod its program runs, from a rule; `None` for an address, for an image with a program
     /// of its own, and where vmcp starts programs itself.
     pub image: Option<String>,
     /// The entry of a registry that it is from; `None`: a client described it.
     pub registered: Option<Box<RegisteredServer>>,
+    /// Existing secrets in place of values, by the name of the header or variable. `place` has the name with
+    /// an empty value.
+    pub secret_refs: BTreeMap<String, SecretReference>,
+}
+
+/// An existing secret that a client names, by leave of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretReference {
+    /// Its name: at `vmcp secret`, or of a Secret.
+    pub name: String,
+    /// Its key, in a Secret.
+    pub key: Option<String>,
 }
 
 /// A server of a registry. Its secrets are placeholders: the configuration refers to variables in their

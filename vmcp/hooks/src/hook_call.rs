@@ -89,6 +89,21 @@ pub enum HookError {
     },
 }
 
+impl HookError {
+    /// Returns the error of a payload that has the parameters at its top: their names without `params.`.
+    fn at_top(self) -> HookError {
+        let bare = |field: &'static str| field.strip_prefix("params.").unwrap_or(field);
+        match self {
+            HookError::UnknownType(name) => HookError::UnknownType(name),
+            HookError::Missing(field) => HookError::Missing(bare(field)),
+            HookError::Invalid { field, expected } => HookError::Invalid { field: bare(field), expected },
+            HookError::TooLong { field, actual, limit } => {
+                HookError::TooLong { field: bare(field), actual, limit }
+            }
+        }
+    }
+}
+
 /// Reason for which a session starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StartSource {
@@ -161,7 +176,8 @@ impl HookCall {
     /// Reads a hook of a known client, whose payload has the parameters. A reason of a start that only a
     /// newer client knows counts as a new session: the start must not be lost.
     pub(crate) fn of_client(written: &str, source: &str, payload: &RawFields) -> Result<HookCall, HookError> {
-        HookCall::of_type(written, source, payload, start_source(payload).unwrap_or_default())
+        let start = start_source(payload).unwrap_or_default();
+        HookCall::of_type(written, source, payload, start).map_err(HookError::at_top)
     }
 
     fn of_type(

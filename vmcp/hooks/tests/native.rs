@@ -85,7 +85,7 @@ fn other_events_are_passed_over_and_mistakes_are_named() {
     assert_eq!(missing, Err(HookError::Missing("hook_event_name")));
     let nameless = json!({"hook_event_name": "Stop"});
     let nameless = NativeClient::Codex.read(&nameless.to_string());
-    assert_eq!(nameless, Err(HookError::Missing("params.session_id")));
+    assert_eq!(nameless, Err(HookError::Missing("session_id")));
     let list = NativeClient::Codex.read("[]").unwrap_err().to_string();
     assert_eq!(list, "the hook must be a JSON object without repeated keys");
     let arguments = NativeClient::Codex.as_arguments(r#"{"hook_event_name": "Stop", "session_id": "s"}"#);

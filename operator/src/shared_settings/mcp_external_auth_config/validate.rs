@@ -49,6 +49,7 @@ pub(crate) fn validate(
         transport: RemoteTransport::StreamableHttp,
         headers: BTreeMap::new(),
         ca_bundle: None,
+        addresses: vmcp_config::addresses::ReachableAddresses::Any,
         auth: Some(config.spec.clone()),
         tool_config: None,
         isolation: None,

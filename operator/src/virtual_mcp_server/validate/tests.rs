@@ -1,5 +1,7 @@
 //! Tests of the validation with everything that a resource refers to.
 
+use vmcp_config::addresses::ReachableAddresses;
+
 use super::*;
 use crate::references::{CaBundle, ReferencedSecrets};
 use crate::virtual_mcp_server::testing::{
@@ -99,8 +101,14 @@ fn a_backend_without_its_secret_spoils_only_itself() {
 #[test]
 fn an_added_entry_outside_of_the_rules_is_no_backend() {
     let with_label = |name: &str| {
-        let mut references = with_secret(with_entry(with_entry(references(), "a"), "b"));
+        let mut references = with_entry(with_entry(references(), "a"), "b");
+        references.secrets = ReferencedSecrets::from_values(&[
+            ("s", "k", "Bearer secret"),
+            ("x.added.b-1", "k", "Bearer secret"),
+        ]);
         let entry = Arc::make_mut(&mut references.entries[1]);
+        let header = &mut entry.spec.header_forward.add_headers_from_secret[0];
+        header.value_secret_ref.name = "x.added.b-1".to_owned();
         entry.metadata.labels = Some([("toolhive.stacklok.com/added-by".to_owned(), name.to_owned())].into());
         references
     };
@@ -116,8 +124,16 @@ fn an_added_entry_outside_of_the_rules_is_no_backend() {
     };
     assert_eq!(names(&other), ["a"], "the entry of a person stays");
     assert!(other.unusable["b"].contains("none of its rules names this address"), "{:?}", other.unusable);
-    let allowed = plan(&rule("mcp.example.com"), &with_label("x"));
-    assert_eq!(names(&allowed), ["a", "b"]);
+    // A host that a rule names in full may have a private address.
+    for (host, addresses) in
+        [("mcp.example.com", ReachableAddresses::Local), ("*.example.com", ReachableAddresses::Public)]
+    {
+        let allowed = plan(&rule(host), &with_label("x"));
+        assert_eq!(names(&allowed), ["a", "b"]);
+        let backends = allowed.configuration.expect("valid all the same").lowered.config.backends;
+        let of: Vec<_> = backends.iter().map(|backend| backend.addresses).collect();
+        assert_eq!(of, [ReachableAddresses::Any, addresses], "{host}");
+    }
 }
 
 #[test]

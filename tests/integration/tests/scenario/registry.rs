@@ -233,7 +233,7 @@ async fn ides_read_the_profiles_that_their_person_may_use() {
     for (name, value) in [
         ("access-control-allow-origin", "*"),
         ("access-control-allow-methods", "GET, OPTIONS"),
-        ("access-control-allow-headers", "Authorization, Content-Type"),
+        ("access-control-allow-headers", "Authorization, Content-Type, X-API-Key, If-None-Match"),
     ] {
         assert_eq!(headers[name], value);
     }

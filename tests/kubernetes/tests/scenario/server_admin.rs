@@ -74,21 +74,45 @@ fn remote(name: &str) -> NewServer {
     let url = Url::parse(&format!("https://{name}.example.com/mcp")).expect("a URL");
     let headers = BTreeMap::from([("Authorization".to_owned(), VALUE.into())]);
     let place = ServerPlace::Remote { url, headers };
-    NewServer { name: name.to_owned(), place, enabled: true, image: None, registered: None }
+    NewServer {
+        name: name.to_owned(),
+        place,
+        enabled: true,
+        addresses: vmcp_config::addresses::ReachableAddresses::Any,
+        image: None,
+        registered: None,
+        secret_refs: BTreeMap::new(),
+    }
 }
 
 fn program(name: &str) -> NewServer {
     let words = ["npx", "-y", "@acme/time"].map(str::to_owned).to_vec();
     let place = ServerPlace::Program { words, env: BTreeMap::from([("API_KEY".to_owned(), VALUE.into())]) };
     let image = Some("node:22".to_owned());
-    NewServer { name: name.to_owned(), place, enabled: true, image, registered: None }
+    NewServer {
+        name: name.to_owned(),
+        place,
+        enabled: true,
+        addresses: vmcp_config::addresses::ReachableAddresses::Any,
+        image,
+        registered: None,
+        secret_refs: BTreeMap::new(),
+    }
 }
 
 /// Returns a server behind a websocket.
 fn websocket(name: &str) -> NewServer {
     let url = Url::parse(&format!("wss://{name}.example.com/mcp")).expect("a URL");
     let place = ServerPlace::Remote { url, headers: BTreeMap::new() };
-    NewServer { name: name.to_owned(), place, enabled: true, image: None, registered: None }
+    NewServer {
+        name: name.to_owned(),
+        place,
+        enabled: true,
+        addresses: vmcp_config::addresses::ReachableAddresses::Any,
+        image: None,
+        registered: None,
+        secret_refs: BTreeMap::new(),
+    }
 }
 
 /// Returns an image that runs its own program.
@@ -96,7 +120,15 @@ fn image(name: &str) -> NewServer {
     let env = BTreeMap::from([("API_KEY".to_owned(), VALUE.into())]);
     let (image, args) = ("ghcr.io/acme/clock:1.0.0".to_owned(), vec!["--utc".to_owned()]);
     let place = ServerPlace::Image { image, args, env };
-    NewServer { name: name.to_owned(), place, enabled: true, image: None, registered: None }
+    NewServer {
+        name: name.to_owned(),
+        place,
+        enabled: true,
+        addresses: vmcp_config::addresses::ReachableAddresses::Any,
+        image: None,
+        registered: None,
+        secret_refs: BTreeMap::new(),
+    }
 }
 
 fn set(name: &str, enabled: bool) -> ServerChange {
@@ -406,6 +438,10 @@ async fn the_right_to_add_servers_gains_a_server_nothing_more() {
         assert!(refused.contains(expected), "{expected}: {refused}\n{attempt}");
     }
     assert_eq!(create(&entry("mine")).await, "");
+    let mut lent = entry("lent");
+    let header = &mut lent["spec"]["headerForward"]["addHeadersFromSecret"][0];
+    header["valueSecretRef"]["name"] = json!("x.shared.git");
+    assert_eq!(create(&lent).await, "", "a Secret for clients to name; the operator looks at the rules");
 
     // Servers of people stay.
     apply(&place, "MCPServerEntry", "byhand", "{remoteUrl: 'https://h.example.com/mcp'}").await;

@@ -11,12 +11,11 @@ use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
-use hyper_util::client::legacy::connect::HttpConnector;
 use parking_lot::Mutex;
 use thread_local::ThreadLocal;
 use tokio::runtime;
 use tokio::time::sleep;
-use tower::ServiceExt as _;
+use vmcp_egress::GuardedTcp;
 use vmcp_error_chain::error_chain;
 
 use super::plain_connection::PlainConnection;
@@ -31,7 +30,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// A pool for each thread, last in, first out. A connection belongs to the runtime that opened it, and stays
 /// with the thread that used it last: on a runtime of one thread nothing is shared but the sweep.
 pub(crate) struct HostPool {
-    connector: HttpConnector,
+    connector: GuardedTcp,
     uri: Uri,
     idle: ThreadLocal<Mutex<VecDeque<IdleConnection>>>,
     /// True while a task sweeps.
@@ -44,7 +43,7 @@ struct IdleConnection {
 }
 
 impl HostPool {
-    pub(super) fn new(connector: HttpConnector, uri: Uri) -> Arc<Self> {
+    pub(super) fn new(connector: GuardedTcp, uri: Uri) -> Arc<Self> {
         let (idle, swept) = (ThreadLocal::new(), AtomicBool::new(false));
         Arc::new(Self { connector, uri, idle, swept })
     }
@@ -116,8 +115,8 @@ impl HostPool {
     }
 
     async fn connect(&self) -> Result<Box<PlainConnection>, SendError> {
-        let stream = self.connector.clone().oneshot(self.uri.clone()).await;
-        let stream = stream.map_err(|error| SendError::Connect(error_chain(&error)))?;
+        let stream = self.connector.connect(self.uri.clone()).await;
+        let stream = stream.map_err(|error| SendError::Connect(error_chain(&*error)))?;
         let connection = PlainConnection::handshake(stream).await;
         connection.map(Box::new).map_err(|error| SendError::Connect(error_chain(&error)))
     }

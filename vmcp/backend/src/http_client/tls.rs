@@ -6,9 +6,10 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioTimer;
 use rustls::ClientConfig;
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_egress::{Proxies, ProxyConnector};
 
-use super::{KEEP_ALIVE_INTERVAL, POOL_IDLE_TIMEOUT, Purpose, tcp};
+use super::{KEEP_ALIVE_INTERVAL, POOL_IDLE_TIMEOUT, Purpose, guarded_tcp, tcp};
 
 /// Bytes of one HTTP/2 answer that may be on their way unread. A call whose client does not read holds so
 /// much of the connection's window, which all calls to that server share.
@@ -28,8 +29,9 @@ pub(crate) struct TlsClients {
 
 impl TlsClients {
     /// Creates the clients. A server without TLS is reached by them through a proxy only.
-    pub(super) fn new(config: &ClientConfig, proxies: &Proxies) -> Self {
+    pub(super) fn new(config: &ClientConfig, proxies: &Proxies, addresses: ReachableAddresses) -> Self {
         let connector = ProxyConnector::new(tcp(), config, proxies.clone());
+        let connector = connector.guarded_by(guarded_tcp(addresses));
         let builder = || HttpsConnectorBuilder::new().with_tls_config(config.clone()).https_or_http();
         Self {
             calls: client(builder().enable_all_versions().wrap_connector(connector.clone())),
@@ -146,7 +148,7 @@ mod tests {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        (address, TlsClients::new(&trusting, &Proxies::none()))
+        (address, TlsClients::new(&trusting, &Proxies::none(), ReachableAddresses::Any))
     }
 
     #[tokio::test]

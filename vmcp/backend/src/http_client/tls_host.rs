@@ -7,6 +7,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_egress::{Proxies, client_tls, read_ca_bundle};
 
 use super::tls::TlsClients;
@@ -36,6 +37,7 @@ pub(super) enum Trust {
 pub(crate) struct TlsHost {
     trust: Trust,
     proxies: Proxies,
+    addresses: ReachableAddresses,
     current: Mutex<Option<Current>>,
 }
 
@@ -50,8 +52,8 @@ struct Current {
 }
 
 impl TlsHost {
-    pub(super) fn new(trust: Trust, proxies: Proxies) -> Self {
-        Self { trust, proxies, current: Mutex::new(None) }
+    pub(super) fn new(trust: Trust, proxies: Proxies, addresses: ReachableAddresses) -> Self {
+        Self { trust, proxies, addresses, current: Mutex::new(None) }
     }
 
     /// The file of authorities, if there is one.
@@ -73,7 +75,7 @@ impl TlsHost {
             Trust::System(config) => ClientConfig::clone(config),
             Trust::File(_) => client_tls(&certificates),
         };
-        let clients = Arc::new(TlsClients::new(&config, &self.proxies));
+        let clients = Arc::new(TlsClients::new(&config, &self.proxies, self.addresses));
         let since = Instant::now();
         *current = Some(Current { certificates, config, clients: Arc::clone(&clients), since });
         Ok(clients)
@@ -94,7 +96,7 @@ impl TlsHost {
         let mut current = self.current.lock();
         if let Some(current) = current.as_mut().filter(|current| current.since < then) {
             tracing::debug!("idle connections as old as a silent one are closed");
-            current.clients = Arc::new(TlsClients::new(&current.config, &self.proxies));
+            current.clients = Arc::new(TlsClients::new(&current.config, &self.proxies, self.addresses));
             current.since = Instant::now();
         }
     }
@@ -117,7 +119,7 @@ mod tests {
         let path = folder.path().join("ca.pem");
         let signed = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
         std::fs::write(&path, signed.cert.pem()).unwrap();
-        let host = TlsHost::new(Trust::File(path.clone()), Proxies::none());
+        let host = TlsHost::new(Trust::File(path.clone()), Proxies::none(), ReachableAddresses::Any);
         let before = host.clients().unwrap();
         std::fs::remove_file(&path).unwrap();
         let later = Instant::now() + Duration::from_mins(1);

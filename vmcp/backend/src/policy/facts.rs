@@ -152,7 +152,7 @@ impl Facts {
 
 fn of_backend(spec: &vmcp_config::Backend, settings: BackendSettings) -> BackendSettings {
     let connection_timeout = spec.connection_timeout.unwrap_or(settings.connection_timeout);
-    let http = settings.http.with_ca_bundle(spec.ca_bundle_path.as_deref());
+    let http = settings.http.with_ca_bundle(spec.ca_bundle_path.as_deref()).with_addresses(spec.addresses);
     let idle_timeout = if spec.preconnect { Duration::ZERO } else { settings.idle_timeout };
     BackendSettings { connection_timeout, idle_timeout, http, ..settings }
 }

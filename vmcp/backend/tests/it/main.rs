@@ -7,6 +7,7 @@
     reason = "a test ends at the first thing that is not as expected"
 )]
 
+mod addresses;
 mod alike_clients;
 mod bad_requests;
 mod breaker;

@@ -38,6 +38,7 @@ pub(crate) fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config
         timeout: None,
         connection_timeout: None,
         ca_bundle_path: None,
+        addresses: vmcp_config::addresses::ReachableAddresses::Any,
         preconnect: false,
         isolation: None,
         protocol_era: vmcp_config::ProtocolEra::Auto,

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use vmcp_cluster_servers::{ADDED_BY, INSTALLED_FROM};
-use vmcp_engine::server_registrar::{RegistrarError, ServerChange, ServerPlace, ServerRegistrar as _};
+use vmcp_engine::server_registrar::{
+    RegistrarError, SecretReference, ServerChange, ServerPlace, ServerRegistrar as _,
+};
 
 use super::fake_api::{ENTRIES, FakeApi, PROGRAMS, SECRETS, image, of_registry, program, remote};
 
@@ -60,6 +62,30 @@ async fn a_remote_server_is_an_entry_of_the_group_and_its_values_are_in_a_secret
     assert_eq!((&secret["type"], &secret["metadata"]["labels"][ADDED_BY]), (&json!("Opaque"), &json!("x")));
     let owner = &secret["metadata"]["ownerReferences"][0];
     assert_eq!((&owner["kind"], &owner["uid"]), (&json!("MCPServerEntry"), &json!("uid-1")));
+}
+
+#[tokio::test]
+async fn a_secret_that_a_client_names_is_referred_to_and_not_copied() {
+    let shared =
+        |key: &str| SecretReference { name: "x.shared.weather".to_owned(), key: Some(key.to_owned()) };
+    let api = FakeApi::default();
+    let mut new = remote("docs", "https://docs.example.com/mcp", &[("Authorization", ""), ("X-Team", "a")]);
+    new.secret_refs.insert("Authorization".to_owned(), shared("header"));
+    api.registrar(false).change(ServerChange::Add(new)).await.unwrap();
+    let seen = api.take_seen();
+    let headers = &created(&seen, ENTRIES)["spec"]["headerForward"]["addHeadersFromSecret"];
+    assert_eq!(headers[0]["valueSecretRef"], json!({ "name": "x.shared.weather", "key": "header" }));
+    assert_eq!(headers[1]["valueSecretRef"]["key"], "1-X-Team");
+    assert_eq!(created(&seen, SECRETS)["stringData"], json!({ "1-X-Team": "a" }));
+
+    let mut new = program("time", "npx -y @acme/mcp-time", &[("API_KEY", "")]);
+    new.secret_refs.insert("API_KEY".to_owned(), shared("token"));
+    api.registrar(true).change(ServerChange::Add(new)).await.unwrap();
+    let seen = api.take_seen();
+    let variable = json!({ "name": "x.shared.weather", "key": "token", "targetEnvName": "API_KEY" });
+    assert_eq!(created(&seen, PROGRAMS)["spec"]["secrets"], json!([variable]));
+    let is_secret = |(method, path, _): &(String, String, Value)| method == "POST" && path == SECRETS;
+    assert!(!seen.iter().any(is_secret), "no value of its own: {seen:?}");
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use vmcp_cluster_servers::ADDED_BY;
-use vmcp_engine::server_registrar::{RegistrarError, ServerChange, ServerPlace, ServerRegistrar as _};
+use vmcp_engine::server_registrar::{
+    RegistrarError, SecretReference, ServerChange, ServerPlace, ServerRegistrar as _,
+};
 
 use super::fake_api::{ENTRIES, FakeApi, PROGRAMS, SECRETS, image, of_registry, program, remote};
 
@@ -67,6 +69,12 @@ async fn servers_that_no_resource_describes_are_refused_without_a_call() {
     let (with, without) = (api.registrar(true), api.registrar(false));
     let mut no_image = program("time", "npx -y @acme/mcp-time", &[]);
     no_image.image = None;
+    let naming = |secret: &str, key: Option<&str>| {
+        let mut new = remote("docs", URL, &[("X-Key", "")]);
+        let reference = SecretReference { name: secret.to_owned(), key: key.map(str::to_owned) };
+        new.secret_refs.insert("X-Key".to_owned(), reference);
+        new
+    };
     let secret_argument = json!({ "packages": [{
         "registryType": "npm", "identifier": "@acme/time", "version": "1.0.0", "transport": { "type": "stdio" },
         "packageArguments": [{ "type": "named", "name": "--token", "isRequired": true, "isSecret": true }],
@@ -91,6 +99,10 @@ async fn servers_that_no_resource_describes_are_refused_without_a_call() {
         (&with, remote("inside", "http://other.n.svc.cluster.local/", &[]), "allowPrivateEndpoint"),
         (&with, remote("inside", "https://kubernetes.default/", &[]), "which the cluster's DNS completes"),
         (&with, remote("inside", "http://169.254.169.254.nip.io/", &[]), "written into a name"),
+        (&with, naming("tools-vmcp-keys", Some("k")), "names a Secret `x.shared.…`"),
+        (&with, naming("x.added.docs-1a2b3c4d", Some("k")), "names a Secret `x.shared.…`"),
+        (&with, naming("y.shared.docs", Some("k")), "names a Secret `x.shared.…`"),
+        (&with, naming("x.shared.docs", None), "needs its `key`"),
         (&with, no_image, "`spec.optimizer.admin.allow` has an `image`"),
         (&without, program("time", "npx -y @acme/mcp-time", &[]), "`spec.optimizer.admin.allow`"),
         (&with, program(&"a".repeat(60), "npx", &[]), "at most 59"),

@@ -21,6 +21,7 @@ pub use self::codex::{Codex, RawCodex};
 pub(crate) use self::common_mistakes::check_own_address;
 use self::known_secrets::KnownSecrets;
 pub(crate) use self::validation::{SharedBackendSettings, validate};
+use crate::addresses::ReachableAddresses;
 use crate::rules::{NamePattern, RESERVED_NAMES};
 use crate::sections::backend::outgoing_auth::Credentials;
 use crate::sections::proxy::{IDLE_TIMEOUT, TIMEOUT};
@@ -48,6 +49,8 @@ pub struct Backend {
     pub connection_timeout: Option<Duration>,
     /// PEM file of authorities that the server is trusted by, besides those of the system.
     pub ca_bundle_path: Option<PathBuf>,
+    /// Addresses that the host of its URL may have.
+    pub addresses: ReachableAddresses,
     /// Connects at start even if `proxy.lazyConnect` is on; set in the entry or by `proxy.preconnectServers`.
     pub preconnect: bool,
     /// Clients that share a connection; `None`: decided by what the server is.
@@ -254,6 +257,11 @@ pub struct RawBackend {
     /// PEM file of certificate authorities that a server at an `https` or `wss` URL is trusted by, besides
     /// those of the system. A file that changes is read again when a connection fails.
     pub ca_bundle_path: Option<String>,
+    /// Addresses that the host of `url` may have, judged at each connection after its name is resolved:
+    /// `public`; `local`, which adds private and loopback addresses; `any`, which adds link-local and reserved
+    /// ones, such as those of metadata services of clouds. A server that a client added has `public`, unless
+    /// a rule of `optimizer.admin.allow` names its host.
+    pub addresses: ReachableAddresses,
     /// Connect at start even if `proxy.lazyConnect` is on.
     pub preconnect: bool,
     /// Clients that share a connection to this backend: a session, an event stream, a process. Default:
@@ -298,6 +306,7 @@ impl Default for RawBackend {
             timeout: None,
             connection_timeout: None,
             ca_bundle_path: None,
+            addresses: ReachableAddresses::Any,
             preconnect: false,
             isolation: None,
             protocol_era: ProtocolEra::Auto,

@@ -161,6 +161,12 @@ fn hostile_packages_are_refused_by_the_field_that_attacks() {
         (json!({ "identifier": "@exаmple/weather" }), "packages[0].identifier"),
         (json!({ "identifier": "node" }), "packages[0].identifier: `node` runs any code"),
         (json!({ "identifier": "supergateway" }), "packages[0].identifier: `supergateway` runs any code"),
+        (json!({ "identifier": "dotenv-cli" }), "packages[0].identifier: `dotenv-cli` runs any code"),
+        (
+            json!({ "identifier": "@modelcontextprotocol/inspector" }),
+            "packages[0].identifier: `@modelcontextprotocol/inspector` runs any code",
+        ),
+        (json!({ "registryType": "pypi", "identifier": "MCPO" }), "packages[0].identifier: `MCPO` runs"),
         (
             json!({ "registryType": "pypi", "identifier": "Python3.12" }),
             "packages[0].identifier: `Python3.12` runs any code",

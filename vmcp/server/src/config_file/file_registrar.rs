@@ -54,6 +54,12 @@ impl FileRegistrar {
 
 impl ServerRegistrar for FileRegistrar {
     fn check(&self, server: &NewServer) -> Result<(), RegistrarError> {
+        if let Some(reference) = server.secret_refs.values().find(|reference| reference.key.is_some()) {
+            return Err(RegistrarError::Invalid(format!(
+                "the secret {} has no keys here: it is one of `vmcp secret`; leave `key` out",
+                reference.name
+            )));
+        }
         refuse_image(&server.place)
     }
 

@@ -1,5 +1,7 @@
 //! Added servers outside of the rules of their VirtualMCPServer, which the operator refuses.
 
+use vmcp_crds::MCPRemoteProxy;
+
 use super::*;
 
 /// The pods check the rules; the operator does too, for pods that are under an attacker.
@@ -53,7 +55,15 @@ async fn an_added_entry_leads_to_an_address_of_a_rule_alone() {
     place.apply(&added("evil", "https://evil.example/mcp")).await;
     let message = await_condition::<MCPServerEntry>(&place, "evil", "Valid", "False", "ConfigInvalid").await;
     assert!(message.contains("spec.optimizer.admin.allow"), "{message}");
-    await_backend(&place, "docs", "the address of a rule", |backend| backend["url"].is_string()).await;
+    // A `*` in a rule names no host in full: its name may lead to public addresses alone.
+    let is_guarded = |backend: &Value| backend["url"].is_string() && backend["addresses"] == "public";
+    await_backend(&place, "docs", "the address of a rule", is_guarded).await;
+    // A proxy with the label is held to the same.
+    let proxy = added("proxy", "https://evil.example/mcp").replace("MCPServerEntry", "MCPRemoteProxy");
+    place.apply(&proxy).await;
+    let message = await_condition::<MCPRemoteProxy>(&place, "proxy", "Ready", "False", "ConfigInvalid").await;
+    assert!(message.contains("spec.optimizer.admin.allow"), "{message}");
+    await_backend(&place, "proxy", "no proxy to that address", Value::is_null).await;
     await_backend(&place, "evil", "no other address", Value::is_null).await;
     let rules = json!([{ "url": "https://evil.example/*" }]);
     let allowed = json!({ "spec": { "optimizer": { "admin": { "allow": rules } } } });

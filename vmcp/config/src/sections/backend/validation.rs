@@ -12,6 +12,7 @@ use super::codex;
 use super::common_mistakes;
 use super::known_secrets::KnownSecrets;
 use super::{Backend, MAX_BACKENDS, RawBackend, RawCommand, RawTransport, Transport, normalize_name};
+use crate::addresses::ReachableAddresses;
 use crate::problems::{self, Report};
 use crate::rules::{NamePattern, RESERVED_NAMES};
 use crate::sections::backend::outgoing_auth::OutgoingRules;
@@ -84,6 +85,7 @@ pub(crate) fn validate(
             timeout,
             connection_timeout,
             ca_bundle_path: backend.ca_bundle_path.as_ref().map(PathBuf::from),
+            addresses: backend.addresses,
             preconnect: backend.preconnect || shared.preconnect.contains(name),
             isolation: backend.isolation,
             protocol_era: backend.protocol_era,
@@ -258,6 +260,10 @@ fn validate_stdio(
     }
     if raw.ca_bundle_path.is_some() {
         let at = problems::key(path, "caBundlePath");
+        report.mistake(&at, "only a backend with `url` has this", "remove it");
+    }
+    if raw.addresses != ReachableAddresses::Any {
+        let at = problems::key(path, "addresses");
         report.mistake(&at, "only a backend with `url` has this", "remove it");
     }
     if matches!(

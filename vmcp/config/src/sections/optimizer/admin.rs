@@ -4,9 +4,10 @@ mod url_pattern;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use url::Url;
+use url::{Host, Url};
 
 use self::url_pattern::UrlPattern;
+use crate::addresses::{self, ReachableAddresses};
 use crate::problems::{self, Report};
 use crate::rules::NamePattern;
 use crate::sections::backend::Transport;
@@ -42,6 +43,8 @@ pub enum ServerRule {
         env: Vec<NamePattern>,
         /// Image in whose pod the program runs, in a cluster.
         image: Option<String>,
+        /// Existing secrets that a client may name for these programs.
+        secrets: Vec<String>,
     },
     /// Images whose own program a cluster runs.
     Image {
@@ -51,6 +54,8 @@ pub enum ServerRule {
         args: Vec<WordPattern>,
         /// Names of variables that a client may set.
         env: Vec<NamePattern>,
+        /// Existing secrets that a client may name for these images.
+        secrets: Vec<String>,
     },
     /// Servers at these addresses.
     Remote {
@@ -58,6 +63,8 @@ pub enum ServerRule {
         url: UrlPattern,
         /// Names of headers that a client may set, in lower case.
         headers: Vec<String>,
+        /// Existing secrets that a client may name for these addresses.
+        secrets: Vec<String>,
     },
 }
 
@@ -150,6 +157,59 @@ impl Admin {
         })
     }
 
+    /// True if a rule names the server, and lets clients name these existing secrets for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use vmcp_config::ServerSource;
+    ///
+    /// let rule = "{ url: https://mcp.example.com/mcp, headers: [Authorization], secrets: [github] }";
+    /// let file = format!("optimizer: {{ admin: {{ allow: [{rule}] }} }}");
+    /// let admin = vmcp_config::load(&file, "vmcp.yaml", &|_| None)?.config.optimizer.admin;
+    /// let url = "https://mcp.example.com/mcp".parse().unwrap();
+    /// let source = ServerSource::Remote { url: &url, headers: vec!["authorization"] };
+    /// assert!(admin.lends(&source, &["github"]) && !admin.lends(&source, &["github", "db"]));
+    /// # Ok::<(), vmcp_config::Problems>(())
+    /// ```
+    pub fn lends(&self, server: &ServerSource<'_>, secrets: &[&str]) -> bool {
+        self.allow.iter().any(|rule| {
+            let lent = rule.secrets();
+            rule.names(server) && secrets.iter().all(|wanted| lent.iter().any(|one| one == wanted))
+        })
+    }
+
+    /// Returns the addresses that the host of an added server may have. A host that a rule names in full, no
+    /// `*`, may have a private or a loopback address, and so may a host that visibly leads inside: the user
+    /// who agreed to it has read so. An address that a rule names is reached whatever it is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use vmcp_config::addresses::ReachableAddresses;
+    ///
+    /// let file = "optimizer: { admin: { allow: [{ url: https://mcp.corp.example/* }] } }";
+    /// let admin = vmcp_config::load(file, "vmcp.yaml", &|_| None)?.config.optimizer.admin;
+    /// let of = |url: &str| admin.addresses_of(&url.parse().unwrap());
+    /// assert_eq!(of("https://mcp.corp.example/mcp"), ReachableAddresses::Local);
+    /// assert_eq!(of("https://mcp.example.com/mcp"), ReachableAddresses::Public);
+    /// # Ok::<(), vmcp_config::Problems>(())
+    /// ```
+    pub fn addresses_of(&self, url: &Url) -> ReachableAddresses {
+        let is_named = self
+            .allow
+            .iter()
+            .any(|rule| matches!(rule, ServerRule::Remote { url: pattern, .. } if pattern.names_host(url)));
+        let is_domain = matches!(url.host(), Some(Host::Domain(_)));
+        if is_named && !is_domain {
+            ReachableAddresses::Any
+        } else if is_named || addresses::is_visibly_inside(url) {
+            ReachableAddresses::Local
+        } else {
+            ReachableAddresses::Public
+        }
+    }
+
     /// True if a rule names the program together with this image.
     pub fn names_in_image(&self, program: &ServerSource<'_>, image: &str) -> bool {
         self.allow.iter().any(|rule| {
@@ -160,6 +220,14 @@ impl Admin {
 }
 
 impl ServerRule {
+    fn secrets(&self) -> &[String] {
+        match self {
+            ServerRule::Program { secrets, .. }
+            | ServerRule::Image { secrets, .. }
+            | ServerRule::Remote { secrets, .. } => secrets,
+        }
+    }
+
     fn names(&self, server: &ServerSource<'_>) -> bool {
         let fits = |patterns: &[WordPattern], words: &[&str]| {
             patterns.len() == words.len()
@@ -169,15 +237,14 @@ impl ServerRule {
             names.iter().all(|name| patterns.iter().any(|pattern| pattern.matches(name)))
         };
         match (self, server) {
+            (ServerRule::Program { words, env, .. }, ServerSource::Program { words: given, env: set }) => {
+                fits(words, given) && may_get(env, set)
+            }
             (
-                ServerRule::Program { words, env, image: _ },
-                ServerSource::Program { words: given, env: set },
-            ) => fits(words, given) && may_get(env, set),
-            (
-                ServerRule::Image { image, args, env },
+                ServerRule::Image { image, args, env, .. },
                 ServerSource::Image { image: wanted, args: given, env: set },
             ) => image.matches(wanted) && fits(args, given) && may_get(env, set),
-            (ServerRule::Remote { url, headers }, ServerSource::Remote { url: given, headers: set }) => {
+            (ServerRule::Remote { url, headers, .. }, ServerSource::Remote { url: given, headers: set }) => {
                 let may_set = |name: &&str| headers.iter().any(|header| header.eq_ignore_ascii_case(name));
                 url.matches(given) && set.iter().all(may_set)
             }
@@ -224,6 +291,11 @@ pub struct RawServerRule {
     /// Arguments of the image's own program, all of them, in order, as in `command`. Only with `image` alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
+    /// Existing secrets that a client may name for a value of these servers, as
+    /// `{"secretRef": {"name": NAME}}`: secrets of `vmcp secret`; in a cluster Secrets whose names begin with
+    /// the name of the VirtualMCPServer and `.shared.`, as `{"secretRef": {"name": NAME, "key": KEY}}`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
 }
 
 impl RawAdmin {
@@ -254,6 +326,12 @@ impl RawAdmin {
 
 impl RawServerRule {
     fn validate(&self, path: &str, report: &mut Report) -> Option<ServerRule> {
+        for (index, name) in self.secrets.iter().enumerate() {
+            if name.trim().is_empty() || name.contains('*') {
+                let path = problems::item(&problems::key(path, "secrets"), index);
+                report.problem(&path, "not the name of a secret", "write each name in full");
+            }
+        }
         match (&self.url, self.command.split_first(), &self.image) {
             (None, Some((program, arguments)), _) => {
                 if program.is_empty() || program.contains('*') {
@@ -268,6 +346,7 @@ impl RawServerRule {
                     words: self.command.iter().cloned().map(WordPattern).collect(),
                     env: self.env.iter().map(NamePattern::new).collect(),
                     image: self.image.clone(),
+                    secrets: self.secrets.clone(),
                 })
             }
             (None, None, Some(image)) => {
@@ -278,6 +357,7 @@ impl RawServerRule {
                     image: WordPattern(image.clone()),
                     args: self.args.iter().cloned().map(WordPattern).collect(),
                     env: self.env.iter().map(NamePattern::new).collect(),
+                    secrets: self.secrets.clone(),
                 })
             }
             (Some(url), None, image) => {
@@ -292,7 +372,7 @@ impl RawServerRule {
                 }
                 let url = UrlPattern::validate(url, &problems::key(path, "url"), report)?;
                 let headers = self.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
-                Some(ServerRule::Remote { url, headers })
+                Some(ServerRule::Remote { url, headers, secrets: self.secrets.clone() })
             }
             (_, command, _) => {
                 let message = match command {

@@ -13,9 +13,12 @@ mod permission;
 mod registry;
 mod wanted_values;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use url::Host;
+use vmcp_config::addresses::{AddressClass, ReachableAddresses};
 use vmcp_config::{Backend, ServerSource, normalize_name};
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::server_registrar::{
@@ -92,6 +95,8 @@ async fn add(
     check_room(context, &server.name)?;
     server.image = image_of(context, registrar, &server.place);
     registrar.check(&server).map_err(refused)?;
+    server.addresses = addresses_of(context, &server.place)?;
+    check_secrets(context, &server)?;
     let NewServer { name, place, enabled, .. } = &server;
     let lines = permission::lines_of(&server);
     permission::obtain(context, OptimTool::AddMcpServer, &ServerSource::from(place), lines).await?;
@@ -110,6 +115,42 @@ fn image_of(
     let admin = &context.snapshot.config.optimizer.admin;
     let image = registrar.runs_programs_in_pods().then(|| admin.image_of(&ServerSource::from(place)));
     image.flatten().map(str::to_owned)
+}
+
+/// Returns the addresses that the host of a new server may have, by the rules. Refuses an address in a URL that
+/// is none of these.
+fn addresses_of(context: CallContext<'_>, place: &ServerPlace) -> Result<ReachableAddresses, Refusal> {
+    let ServerPlace::Remote { url, headers: _ } = place else { return Ok(ReachableAddresses::Any) };
+    let addresses = context.snapshot.config.optimizer.admin.addresses_of(url);
+    let written = match url.host() {
+        Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
+        Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),
+        Some(Host::Domain(_)) | None => None,
+    };
+    match written.filter(|address| !addresses.admit(*address)) {
+        Some(address) => Err(refused(format!(
+            "url leads to {}, where clients add no server; its administrator can name the address in a rule of \
+             `optimizer.admin.allow`, or add the server with `vmcp add`",
+            AddressClass::of(address).words()
+        ))),
+        None => Ok(addresses),
+    }
+}
+
+/// Refuses references to secrets that no rule lends to the server: a client could have any secret sent to a
+/// server of its choice.
+fn check_secrets(context: CallContext<'_>, server: &NewServer) -> Result<(), Refusal> {
+    let wanted: Vec<&str> = server.secret_refs.values().map(|one| one.name.as_str()).collect();
+    let admin = &context.snapshot.config.optimizer.admin;
+    if wanted.is_empty() || admin.lends(&ServerSource::from(&server.place), &wanted) {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "no rule of `optimizer.admin.allow` lends the secret {} to this server: give the value, which vmcp keeps \
+         out of answers and resources, or ask the administrator to add the name to `secrets` of a rule, or to add \
+         the server (`vmcp add`, or an MCPServerEntry with `headerForward.addHeadersFromSecret`)",
+        wanted.join(", ")
+    )))
 }
 
 /// Refuses a name that is taken, and a server too many.

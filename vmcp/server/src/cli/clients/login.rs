@@ -3,6 +3,7 @@
 mod authorization;
 mod callback;
 mod device;
+mod judged_resolver;
 mod oauth_client;
 
 use std::time::Duration;
@@ -81,7 +82,8 @@ pub(in crate::cli) fn login(arguments: Arguments, global: &GlobalOptions) -> Res
         (false, true) => SignInRoute::PrintedAddress,
         (false, false) => SignInRoute::Browser,
     };
-    let plan = Plan { url: url.clone(), client, more_scopes: scopes, port, timeout, way };
+    let addresses = spec.addresses;
+    let plan = Plan { url: url.clone(), addresses, client, more_scopes: scopes, port, timeout, way };
     let login = process::block_on(authorization::run(plan))?;
     logins.store(&name, &url, &login)?;
     notes::note(&format!("signed in to {name}; a running server uses it at once"));

@@ -213,6 +213,7 @@ fn configuration(
         timeout: None,
         connection_timeout: None,
         ca_bundle_path: None,
+        addresses: vmcp_config::addresses::ReachableAddresses::Any,
         preconnect: true,
         isolation: *isolation,
         protocol_era: vmcp_config::ProtocolEra::Auto,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{Secret, sanitize};
 use vmcp_engine::server_registrar::{NewServer, RegisteredServer, ServerPlace};
 
@@ -23,10 +24,15 @@ pub(super) struct WrittenEntry {
 /// Writes the entry of a server. `is_free` tells whether a name is unused: a client must not get the value of
 /// a variable that exists, or that another entry refers to.
 pub(super) fn write(server: &NewServer, is_free: impl Fn(&str) -> bool) -> WrittenEntry {
-    match &server.registered {
+    let mut entry = match &server.registered {
         Some(registered) => write_registered(&server.name, registered, is_free),
         None => write_described(server, is_free),
+    };
+    if server.addresses != ReachableAddresses::Any {
+        // Behind the lines of the entry's last key.
+        let _ = writeln!(entry.lines, "  addresses: {}", server.addresses.word());
     }
+    entry
 }
 
 /// Writes the entry of a server of a registry, which refers to variables that the user sets.
@@ -73,6 +79,10 @@ fn write_described(server: &NewServer, is_free: impl Fn(&str) -> bool) -> Writte
         let _ = writeln!(lines, "  {field}:");
     }
     for (key, value) in values {
+        if let Some(reference) = server.secret_refs.get(key) {
+            let _ = writeln!(lines, "    {}: \"${{secret:{}}}\"", quoted(key), reference.name);
+            continue;
+        }
         if value.expose().is_empty() {
             let _ = writeln!(lines, "    {}: \"\"", quoted(key));
             continue;

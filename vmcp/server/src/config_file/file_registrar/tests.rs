@@ -1,7 +1,7 @@
 use std::fs;
 
 use vmcp_config::{Config, Transport};
-use vmcp_engine::server_registrar::RegisteredServer;
+use vmcp_engine::server_registrar::{RegisteredServer, SecretReference};
 use vmcp_registry::entry::ServerEntry;
 use vmcp_registry::plan::Draft;
 
@@ -38,7 +38,15 @@ impl Folder {
     }
 
     async fn add(&self, name: &str, place: ServerPlace) -> Result<(), RegistrarError> {
-        let server = NewServer { name: name.to_owned(), place, enabled: true, image: None, registered: None };
+        let server = NewServer {
+            name: name.to_owned(),
+            place,
+            enabled: true,
+            addresses: vmcp_config::addresses::ReachableAddresses::Any,
+            image: None,
+            registered: None,
+            secret_refs: BTreeMap::new(),
+        };
         self.registrar.change(ServerChange::Add(server)).await.map(drop)
     }
 
@@ -57,8 +65,10 @@ impl Folder {
             name: name.to_owned(),
             place: program(&["npx"], &[]),
             enabled: true,
+            addresses: vmcp_config::addresses::ReachableAddresses::Any,
             image: None,
             registered: Some(Box::new(registered)),
+            secret_refs: BTreeMap::new(),
         };
         self.registrar.change(ServerChange::Add(server)).await
     }
@@ -93,6 +103,75 @@ fn program(words: &[&str], env: &[(&str, &str)]) -> ServerPlace {
 
 fn remote(url: &str, headers: &[(&str, &str)]) -> ServerPlace {
     ServerPlace::Remote { url: url.parse().unwrap(), headers: values(headers) }
+}
+
+#[tokio::test]
+async fn the_addresses_of_an_added_server_stay_with_its_entry() {
+    use vmcp_config::addresses::ReachableAddresses::{Any, Local, Public};
+    let folder = Folder::new(BEFORE);
+    for (name, addresses) in [("a", Any), ("b", Local), ("c", Public)] {
+        let server = NewServer {
+            name: name.to_owned(),
+            place: remote("https://a.example/mcp", &[("x-key", "hunter2")]),
+            enabled: true,
+            addresses,
+            image: None,
+            registered: None,
+            secret_refs: BTreeMap::new(),
+        };
+        folder.registrar.change(ServerChange::Add(server)).await.unwrap();
+        let off = ServerChange::SetEnabled { name: name.to_owned(), enabled: false };
+        folder.registrar.change(off).await.unwrap();
+        let config = folder.config();
+        let added = config.backends.iter().find(|backend| &*backend.name == name).unwrap();
+        assert_eq!((added.addresses, added.enabled), (addresses, false), "{name}");
+    }
+    // An entry of a registry, whose lines another writer makes.
+    let entry = ServerEntry::read(&serde_json::json!({
+        "name": "com.example/r", "version": "1.0.0", "remotes": [{
+            "type": "streamable-http", "url": "https://r.example/mcp",
+            "headers": [{"name": "X-Zone", "value": "eu"}],
+        }],
+    }));
+    let draft = Draft::new(&entry.unwrap(), None, &BTreeMap::new()).unwrap();
+    let server = NewServer {
+        name: "r".to_owned(),
+        place: remote("https://r.example/mcp", &[("X-Zone", "eu")]),
+        enabled: true,
+        addresses: Public,
+        image: None,
+        registered: Some(Box::new(RegisteredServer { draft, origin: "com.example/r 1.0.0".to_owned() })),
+        secret_refs: BTreeMap::new(),
+    };
+    folder.registrar.change(ServerChange::Add(server)).await.unwrap();
+    let config = folder.config();
+    let installed = config.backends.iter().find(|backend| &*backend.name == "r").unwrap();
+    assert_eq!(installed.addresses, Public);
+    assert!(installed.transport.headers().unwrap().contains_key("x-zone"), "{installed:?}");
+}
+
+#[tokio::test]
+async fn a_secret_that_a_client_names_is_referred_to() {
+    let folder = Folder::new(BEFORE);
+    let with_key = |key: Option<&str>| {
+        let reference = SecretReference { name: "weather".to_owned(), key: key.map(str::to_owned) };
+        NewServer {
+            name: "a".to_owned(),
+            place: remote("https://a.example/mcp", &[("x-key", "")]),
+            enabled: true,
+            addresses: vmcp_config::addresses::ReachableAddresses::Public,
+            image: None,
+            registered: None,
+            secret_refs: BTreeMap::from([("x-key".to_owned(), reference)]),
+        }
+    };
+    let refused = folder.registrar.check(&with_key(Some("k"))).unwrap_err().to_string();
+    assert!(refused.contains("leave `key` out"), "{refused}");
+    folder.registrar.check(&with_key(None)).unwrap();
+    folder.registrar.change(ServerChange::Add(with_key(None))).await.unwrap();
+    let text = folder.text("vmcp.yaml").unwrap();
+    assert!(text.contains("\"x-key\": \"${secret:weather}\"\n"), "{text}");
+    assert_eq!(folder.text(".env"), None);
 }
 
 #[tokio::test]

@@ -34,6 +34,12 @@ impl UrlPattern {
         None
     }
 
+    /// True if the address fits, and the pattern has its whole host, not `*` for a part of it.
+    pub(super) fn names_host(&self, url: &Url) -> bool {
+        let is_whole = |host: &str| !host.contains('*');
+        self.0.host_str().is_some_and(is_whole) && self.matches(url)
+    }
+
     /// True if the address fits. Both are in the normal form of the URL standard, without `..`.
     pub(super) fn matches(&self, url: &Url) -> bool {
         let Self(pattern) = self;
@@ -97,6 +103,19 @@ mod tests {
         ] {
             assert!(!fits(pattern, url), "{pattern} {url}");
         }
+    }
+
+    #[test]
+    fn a_star_in_the_host_names_none() {
+        let names = |pattern: &str, url: &str| {
+            let pattern = UrlPattern::validate(pattern, "url", &mut Report::default()).unwrap();
+            pattern.names_host(&Url::parse(url).unwrap())
+        };
+        assert!(names("https://a.example/*", "https://a.example/mcp"));
+        assert!(names("http://10.0.0.1:8080/mcp", "http://10.0.0.1:8080/mcp"));
+        assert!(!names("https://a.example/*", "https://a.example:8443/mcp"));
+        assert!(!names("https://*.example.com/*", "https://a.example.com/mcp"));
+        assert!(!names("https://*.example.com/*", "https://*.example.com/mcp"));
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! Arguments of the tools that change servers. Every text is taken literally: references to variables and
 //! files of vmcp are refused, because a client could have any secret sent to a server of its own.
 
+mod inline_code;
+
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use url::Url;
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::secret_signs::has_token_prefix;
 use vmcp_config::{
     MAX_BACKEND_NAME, RESERVED_NAMES, Secret, is_reserved_header, is_token_char, is_variable_name,
     normalize_name,
 };
-use vmcp_engine::server_registrar::{NewServer, ServerPlace};
+use vmcp_engine::server_registrar::{NewServer, SecretReference, ServerPlace};
 
+use self::inline_code::InlineCode;
 use crate::caller::secret_arguments;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 
@@ -23,6 +28,8 @@ const MAX_WORD_CHARS: usize = 1000;
 const MAX_VALUE_CHARS: usize = 8192;
 /// Longest address, in characters.
 const MAX_URL_CHARS: usize = 2048;
+/// Longest name and key of a secret, as in Kubernetes.
+const MAX_SECRET_NAME_CHARS: usize = 253;
 /// Longest word of a transport that is quoted in an error, in characters.
 const MAX_TRANSPORT_CHARS: usize = 32;
 /// Programs that run any command, shells and starters of other programs: a rule about them would be a rule
@@ -96,16 +103,16 @@ pub(super) fn new_server(arguments: &OwnArguments<'_>) -> Result<NewServer, Stri
         text("transport", MAX_TRANSPORT_CHARS)?.ok_or("transport is required: http, websocket or stdio")?;
     let (url, command) = (text("url", MAX_URL_CHARS)?, text("command", MAX_WORD_CHARS)?);
     let transport = transport.trim().to_ascii_lowercase();
-    let place = match transport.as_str() {
+    let (place, secret_refs) = match transport.as_str() {
         "http" | "streamable-http" | "streamable_http" => {
             let url = url.ok_or_else(|| format!("transport `{transport}` requires 'url'"))?;
             refuse_given(arguments, &transport, &["command", "args", "env"])?;
-            ServerPlace::Remote { url: address(&url, ["http", "https"])?, headers: headers(arguments)? }
+            remote(arguments, address(&url, ["http", "https"])?)?
         }
         "websocket" | "ws" => {
             let url = url.ok_or_else(|| format!("transport `{transport}` requires 'url'"))?;
             refuse_given(arguments, &transport, &["command", "args", "env"])?;
-            ServerPlace::Remote { url: address(&url, ["ws", "wss"])?, headers: headers(arguments)? }
+            remote(arguments, address(&url, ["ws", "wss"])?)?
         }
         "stdio" => {
             let command = command.ok_or("transport `stdio` requires 'command'")?;
@@ -116,7 +123,8 @@ pub(super) fn new_server(arguments: &OwnArguments<'_>) -> Result<NewServer, Stri
     };
     let enabled = arguments.read("enabled", "true or false").map_err(|error| error.to_string())?;
     let (name, enabled) = (new_name(&name(arguments)?)?, enabled.unwrap_or(true));
-    Ok(NewServer { name, place, enabled, image: None, registered: None })
+    let addresses = ReachableAddresses::Public;
+    Ok(NewServer { name, place, enabled, addresses, image: None, registered: None, secret_refs })
 }
 
 /// Reads the name of a server.
@@ -169,7 +177,12 @@ fn address(text: &str, schemes: [&str; 2]) -> Result<Url, String> {
     Ok(url)
 }
 
-fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, String> {
+/// Values, with an empty one for each name that refers to a secret.
+type Values = BTreeMap<String, Secret>;
+/// References to secrets in place of values, by the name of the value.
+type References = BTreeMap<String, SecretReference>;
+
+fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<(ServerPlace, References), String> {
     let command = command.trim().to_owned();
     if command.contains(char::is_whitespace) {
         return Err("command must be the program alone; give its arguments in 'args'".to_owned());
@@ -177,18 +190,26 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
     if let Some(character) = command.chars().find(|c| SHELL_CHARACTERS.contains(*c)) {
         return Err(format!("command must have no shell syntax (`{character}`): vmcp runs no shell"));
     }
-    let file = command.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
+    let file = file_name(&command);
     let program = program_name(&file);
     if SHELLS.contains(&program) {
         return Err(format!("command must be the server itself, not the shell `{command}`"));
     }
     let args: Vec<String> = exactly(arguments, "args", "a list of strings")?;
     at_most("args", args.len())?;
+    let files: Vec<String> = args.iter().map(|arg| file_name(arg)).collect();
+    let mut code = InlineCode::default();
+    code.read(&command, program);
     let mut before = "";
-    for (index, arg) in args.iter().enumerate() {
+    for (index, (arg, file)) in args.iter().zip(&files).enumerate() {
         let field = format!("args[{index}]");
         short(&field, arg, MAX_WORD_CHARS)?;
         literal(&field, arg)?;
+        if let Some(interpreter) = code.read(arg, program_name(file)) {
+            return Err(format!(
+                "{field} must not make `{interpreter}` run code of the command line; name a script or a package"
+            ));
+        }
         check_shell_syntax(&field, arg)?;
         if is_shell_option(program, arg) {
             return Err(format!("{field} must not be `-c` or `--call`: by it, `{program}` runs a shell"));
@@ -199,8 +220,14 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
         before = arg;
     }
     literal("command", &command)?;
-    let env = values(arguments, "env", is_variable_name)?;
-    Ok(ServerPlace::Program { words: std::iter::once(command).chain(args).collect(), env })
+    let (env, references) = values_and_references(arguments, "env", is_variable_name)?;
+    let words = std::iter::once(command).chain(args).collect();
+    Ok((ServerPlace::Program { words, env }, references))
+}
+
+/// Returns the last part of a path, in lower case.
+fn file_name(path: &str) -> String {
+    path.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase()
 }
 
 /// Returns the name of a program without the ending of Windows and without a version: `bash-5.2.exe` is
@@ -257,12 +284,12 @@ pub(super) fn has_secret_in_path(url: &Url) -> bool {
     })
 }
 
-fn headers(arguments: &OwnArguments<'_>) -> Result<BTreeMap<String, Secret>, String> {
+fn remote(arguments: &OwnArguments<'_>, url: Url) -> Result<(ServerPlace, References), String> {
     let is_name = |name: &str| !name.is_empty() && name.chars().all(is_token_char);
-    let headers = values(arguments, "headers", is_name)?;
+    let (headers, references) = values_and_references(arguments, "headers", is_name)?;
     match headers.keys().find(|name| is_reserved_header(&name.to_ascii_lowercase())) {
         Some(name) => Err(format!("headers.{name} is set by vmcp itself; leave it out")),
-        None => Ok(headers),
+        None => Ok((ServerPlace::Remote { url, headers }, references)),
     }
 }
 
@@ -271,19 +298,63 @@ pub(super) fn values(
     arguments: &OwnArguments<'_>,
     field: &'static str,
     is_name: impl Fn(&str) -> bool,
-) -> Result<BTreeMap<String, Secret>, String> {
-    let values: BTreeMap<String, String> = exactly(arguments, field, "an object of strings")?;
-    at_most(field, values.len())?;
-    for (name, value) in &values {
-        short(field, name, MAX_WORD_CHARS)?;
-        if !is_name(name) {
+) -> Result<Values, String> {
+    let (values, references) = values_and_references(arguments, field, is_name)?;
+    match references.keys().next() {
+        Some(name) => Err(format!("{field}.{name} must be a string, no reference to a secret")),
+        None => Ok(values),
+    }
+}
+
+/// Reads an object whose keys are names, and whose values are texts or references to secrets.
+fn values_and_references(
+    arguments: &OwnArguments<'_>,
+    field: &'static str,
+    is_name: impl Fn(&str) -> bool,
+) -> Result<(Values, References), String> {
+    let given: BTreeMap<String, Value> = exactly(arguments, field, "an object of strings")?;
+    at_most(field, given.len())?;
+    let (mut values, mut references) = (BTreeMap::new(), BTreeMap::new());
+    for (name, value) in given {
+        short(field, &name, MAX_WORD_CHARS)?;
+        if !is_name(&name) {
             return Err(format!("{field} has an unusable key: {name:?}"));
         }
         let path = format!("{field}.{name}");
-        short(&path, value, MAX_VALUE_CHARS)?;
-        literal(&path, value)?;
+        let text = match value {
+            Value::String(text) => text,
+            other => {
+                references.insert(name.clone(), reference(field, &path, &other)?);
+                String::new()
+            }
+        };
+        short(&path, &text, MAX_VALUE_CHARS)?;
+        literal(&path, &text)?;
+        values.insert(name, Secret::from(text));
     }
-    Ok(values.into_iter().map(|(name, value)| (name, Secret::from(value))).collect())
+    Ok((values, references))
+}
+
+/// Reads `{"secretRef": {"name": NAME, "key": KEY}}`. Rules decide which secrets a client may name.
+fn reference(field: &str, path: &str, value: &Value) -> Result<SecretReference, String> {
+    let Some(reference) = value.get("secretRef") else {
+        return Err(format!(
+            "{field} must be an object of strings: {path} is none, and no `{{\"secretRef\": {{\"name\": …}}}}`"
+        ));
+    };
+    let is_name = |text: &&str| {
+        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        (1..=MAX_SECRET_NAME_CHARS).contains(&text.len()) && text.bytes().all(is_legal)
+    };
+    let part = |key: &str| reference.get(key).and_then(Value::as_str).filter(is_name).map(str::to_owned);
+    let key = part("key");
+    match part("name") {
+        Some(name) if key.is_some() || reference.get("key").is_none() => Ok(SecretReference { name, key }),
+        _ => Err(format!(
+            "{path}.secretRef must have the `name` of a secret, and in a cluster a `key`: letters, digits, `-`, \
+             `_` and `.`, at most {MAX_SECRET_NAME_CHARS}"
+        )),
+    }
 }
 
 /// Reads a field as it is written; an absent one is empty.

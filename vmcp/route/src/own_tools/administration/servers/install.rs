@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use url::Url;
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{Secret, ServerSource, sanitize};
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::server_registrar::{
@@ -18,7 +19,9 @@ use vmcp_registry::plan::{Draft, Part, PlanError, Question, Target, Text, Way};
 use vmcp_registry::report;
 
 use super::answer::{Changed, Installed, NeededValue, refused};
-use super::{arguments, check_room, effect, image_of, make, permission, registry, wanted_values};
+use super::{
+    addresses_of, arguments, check_room, effect, image_of, make, permission, registry, wanted_values,
+};
 use crate::caller::{CallContext, secret_arguments};
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::own_answer::Refusal;
@@ -86,8 +89,11 @@ pub(super) async fn run(
     let registered = RegisteredServer { draft, origin: sanitize::text(&origin) };
     let registered = Some(Box::new(registered));
     let image = image_of(context, registrar, &place);
-    let server = NewServer { name, place, enabled: true, image, registered };
+    let addresses = ReachableAddresses::Public;
+    let secret_refs = BTreeMap::new();
+    let mut server = NewServer { name, place, enabled: true, addresses, image, registered, secret_refs };
     registrar.check(&server).map_err(refused)?;
+    server.addresses = addresses_of(context, &server.place)?;
     let source = ServerSource::from(&server.place);
     let lines = permission::lines_of(&server);
     permission::obtain(context, OptimTool::InstallServer, &source, lines).await?;

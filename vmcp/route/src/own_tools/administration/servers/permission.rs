@@ -111,6 +111,10 @@ pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
     }
     let values = |field: &str, values: &BTreeMap<String, Secret>| {
         let shown = |(name, value): (&String, &Secret)| {
+            if let Some(reference) = server.secret_refs.get(name) {
+                let key = reference.key.as_deref().map(|key| format!(" (key {key})")).unwrap_or_default();
+                return format!("{field}.{name}: the existing secret {}{key}", reference.name);
+            }
             let value = if is_secret_name(name) { MASK.to_owned() } else { text::quoted(value.expose()) };
             format!("{field}.{name}: {value}")
         };

@@ -52,12 +52,15 @@ impl ServerRegistrar for InMemory {
                     let entry = draft.yaml(name, &variable);
                     edit::append(&text, &entry, std::slice::from_ref(name))
                 }
-                ServerChange::Add(NewServer { name, place: ServerPlace::Remote { url, .. }, .. }) => {
-                    edit::append(
-                        &text,
-                        &format!("- name: {name}\n  url: {url}\n"),
-                        std::slice::from_ref(name),
-                    )
+                ServerChange::Add(NewServer {
+                    name,
+                    enabled,
+                    place: ServerPlace::Remote { url, .. },
+                    ..
+                }) => {
+                    let off = if *enabled { "" } else { "  enabled: false\n" };
+                    let entry = format!("- name: {name}\n  url: {url}\n{off}");
+                    edit::append(&text, &entry, std::slice::from_ref(name))
                 }
                 ServerChange::Add(NewServer { name, .. }) => {
                     let entry = format!("- name: {name}\n  command: [none]\n  enabled: false\n");
@@ -161,6 +164,63 @@ fn http(name: &str, url: &str) -> Value {
 fn error(answer: &Value) -> &str {
     assert_eq!(answer["success"], false, "{answer}");
     answer["error"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn the_host_of_an_added_server_has_the_addresses_that_rule_or_user_saw() {
+    use ReachableAddresses::{Any, Local, Public};
+    let jira = server("get_issue").await;
+    let rules = ", admin: { allow: [{ url: 'http://tools.example/*' }, { url: 'http://*.corp.example/*' }, \
+                 { url: 'http://169.254.1.2/mcp' }] }";
+    for (admin, url, expected) in [
+        // The question to the user shows `localhost`; it cannot show the address of a public name.
+        ("", "http://localhost:9/mcp", Some(Local)),
+        ("", "http://127.0.0.1:9/mcp", Some(Local)),
+        ("", "http://mcp.corp/mcp", Some(Local)),
+        ("", "http://tools.example/mcp", Some(Public)),
+        ("", "http://10.0.0.1.nip.io/mcp", Some(Public)),
+        ("", "http://169.254.169.254/latest", None),
+        ("", "http://[::ffff:169.254.169.254]/", None),
+        ("", "http://0.0.0.0:9/", None),
+        (rules, "http://tools.example/mcp", Some(Local)),
+        (rules, "http://a.corp.example/mcp", Some(Public)),
+        (rules, "http://169.254.1.2/mcp", Some(Any)),
+    ] {
+        let setup = setup(&jira.url, admin).await;
+        // Switched off: the addresses are written all the same, and nothing connects.
+        let arguments = json!({"name": "new", "transport": "http", "url": url, "enabled": false});
+        let (answer, _) = setup.ask("accept", "optim.add_mcp_server", arguments).await;
+        let changes = setup.registrar.changes.lock();
+        let added = changes.iter().find_map(|change| match change {
+            ServerChange::Add(server) => Some(server.addresses),
+            _ => None,
+        });
+        assert_eq!(added, expected, "{url}: {answer}");
+        if expected.is_none() {
+            assert!(error(&answer).starts_with("url leads to "), "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_exists_is_lent_by_a_rule_alone() {
+    let jira = server("get_issue").await;
+    let rules = ", admin: { allow: [{ url: 'http://127.0.0.1:9/*', headers: [X-Key], secrets: [weather] }] }";
+    for (admin, secret, is_lent) in
+        [(rules, "weather", true), (rules, "database", false), ("", "weather", false)]
+    {
+        let setup = setup(&jira.url, admin).await;
+        let arguments = json!({"name": "new", "transport": "http", "url": "http://127.0.0.1:9/mcp",
+            "enabled": false, "headers": {"X-Key": {"secretRef": {"name": secret}}}});
+        let (answer, asked) = setup.ask("accept", "optim.add_mcp_server", arguments).await;
+        assert_eq!(answer["success"], is_lent, "{answer}");
+        if is_lent {
+            assert!(asked[0].contains("headers.X-Key: the existing secret weather"), "{asked:?}");
+        } else {
+            assert!(error(&answer).contains("lends the secret"), "{answer}");
+            assert_eq!((asked.len(), setup.changes()), (0, 0), "{answer}");
+        }
+    }
 }
 
 #[tokio::test]

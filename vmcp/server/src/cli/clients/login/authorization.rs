@@ -2,6 +2,7 @@
 //! on the spot (RFC 7591), the authorization code with PKCE to a loopback address, or a device code (RFC
 //! 8628).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, WWW_AUTHENTICATE};
@@ -16,12 +17,14 @@ use serde_json::{Value, json};
 use url::Url;
 use vmcp_access::outgoing::OutgoingError;
 use vmcp_access::outgoing::logins::{CodeGrant, Login};
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{OAuthClient, Secret};
 use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
 use super::callback::{Callback, CallbackListener};
 use super::device::{self, DeviceLogin, Endpoints};
+use super::judged_resolver::JudgedResolver;
 use super::oauth_client::{CLIENT_NAME, origin, resource};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
@@ -36,6 +39,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Plan {
     /// URL of the backend.
     pub(super) url: Url,
+    /// Addresses that the hosts of the server and of its authorization server may have.
+    pub(super) addresses: ReachableAddresses,
     /// The client that is configured, if it is.
     pub(super) client: OAuthClient,
     /// Scopes to ask for besides the scopes of the server or the configuration.
@@ -60,9 +65,9 @@ pub(super) enum SignInRoute {
 
 /// Signs in; returns the tokens.
 pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
-    let Plan { url, client, more_scopes, port, timeout, way } = plan;
-    let challenge = challenge(&url).await?;
-    let (mut manager, found) = discovered(&url, challenge.text.as_deref()).await?;
+    let Plan { url, addresses, client, more_scopes, port, timeout, way } = plan;
+    let challenge = challenge(&url, addresses).await?;
+    let (mut manager, found) = discovered(&url, challenge.text.as_deref(), addresses).await?;
     // Without metadata the endpoints have their default paths (2025-03-26), if there are any.
     let is_told = found.source.is_discovered();
     let nowhere = || {
@@ -127,15 +132,22 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
 
 /// Finds the authorization server. The person has chosen this server: its authorization server may be at a
 /// private address, but neither a link-local one nor, unless the server itself is, a loopback one. A resource
-/// that calls itself by its URL with a slash at its end, or without, is the same.
+/// that calls itself by its URL with a slash at its end, or without, is the same. A server that a client added
+/// may name public addresses alone.
 async fn discovered(
     url: &Url,
     challenge: Option<&str>,
+    addresses: ReachableAddresses,
 ) -> Result<(AuthorizationManager, AuthorizationMetadataResolution), CommandFailure> {
     let mut named = url.clone();
     loop {
-        let manager =
-            AuthorizationManager::new_allowing_private_addresses(named.clone()).await.map_err(failed)?;
+        let manager = match addresses {
+            ReachableAddresses::Public => AuthorizationManager::new(named.clone()).await,
+            ReachableAddresses::Local | ReachableAddresses::Any => {
+                AuthorizationManager::new_allowing_private_addresses(named.clone()).await
+            }
+        };
+        let manager = manager.map_err(failed)?;
         match manager.resolve_metadata_from_challenge(challenge).await {
             Ok(found) => return Ok((manager, found)),
             Err(error) => match other_name(url, &error) {
@@ -196,9 +208,11 @@ struct Challenge {
 
 /// Returns the challenge by which the server answers a request without a token; it may say where metadata is,
 /// and which scopes are wanted. Some servers let clients begin, and challenge their first list.
-async fn challenge(url: &Url) -> Result<Challenge, CommandFailure> {
+async fn challenge(url: &Url, addresses: ReachableAddresses) -> Result<Challenge, CommandFailure> {
     let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT);
-    let http = http.proxy(Proxies::of_environment().for_reqwest()).build()?;
+    let proxies = Proxies::of_environment();
+    let http = http.proxy(proxies.for_reqwest());
+    let http = http.dns_resolver(Arc::new(JudgedResolver { addresses, proxies })).build()?;
     let begin = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": REVISION, "capabilities": {},

@@ -127,6 +127,47 @@ fn shell_syntax_is_refused() {
 }
 
 #[test]
+fn code_on_the_command_line_is_refused() {
+    for (command, args, interpreter) in [
+        ("/usr/bin/python3.12", json!(["-c", "import os"]), "python"),
+        ("uv", json!(["run", "python3", "-Ic", "x"]), "python"),
+        ("node", json!(["--input-type=module", "--eval=x"]), "node"),
+        ("docker", json!(["run", "-i", "alpine", "/bin/sh", "-c", "id"]), "sh"),
+    ] {
+        let error = error(&program(&json!({"command": command, "args": args})));
+        let expected = format!("must not make `{interpreter}` run code of the command line");
+        assert!(error.starts_with("args[") && error.contains(&expected), "{command}: {error}");
+    }
+}
+
+#[test]
+fn a_reference_to_a_secret_is_read_in_place_of_a_value() {
+    let with = |reference: Value| program(&json!({"env": {"API_KEY": reference, "CITY": "Oslo"}}));
+    let server = read(&with(json!({"secretRef": {"name": "x.shared.weather", "key": "token"}}))).unwrap();
+    let expected = SecretReference { name: "x.shared.weather".to_owned(), key: Some("token".to_owned()) };
+    assert_eq!(server.secret_refs, BTreeMap::from([("API_KEY".to_owned(), expected)]));
+    let ServerPlace::Program { env, .. } = &server.place else { panic!("a program") };
+    assert_eq!(env["API_KEY"].expose(), "");
+    assert_eq!(env["CITY"].expose(), "Oslo");
+    let header = json!({"name": "a", "transport": "http", "url": "https://a/",
+        "headers": {"X-Key": {"secretRef": {"name": "weather"}}}});
+    assert_eq!(read(&header).unwrap().secret_refs["X-Key"].key, None);
+    for wrong in [
+        json!({"secretRef": {}}),
+        json!({"secretRef": "weather"}),
+        json!({"secretRef": {"name": "../x"}}),
+        json!({"secretRef": {"name": "${HOME}"}}),
+        json!({"secretRef": {"name": "a", "key": 1}}),
+        json!({"secretRef": {"name": "a".repeat(254)}}),
+    ] {
+        let error = error(&with(wrong.clone()));
+        assert!(error.starts_with("env.API_KEY.secretRef must have the `name`"), "{wrong}: {error}");
+    }
+    let error = error(&with(json!({"secretKeyRef": {"name": "a"}})));
+    assert!(error.contains("secretRef"), "{error}");
+}
+
+#[test]
 fn words_that_only_look_like_shell_syntax_are_values() {
     for arg in [">=3.10", "<2", "a>b", "~/notes", "^a$", "$.items[0]", "$a", "price in $", "-c", "a&b", "$1"]
     {

@@ -1,0 +1,181 @@
+//! [`InlineCode`]: options by which interpreters and shells run code of the command line, such as `python -c`
+//! and `node -e`, also behind a runner (`uv run python -c`). The code could be any program.
+
+/// Shells that run the text behind `-c`, or behind `/c` and `-Command`.
+const SHELLS: [&str; 16] = [
+    "ash",
+    "bash",
+    "busybox",
+    "cmd",
+    "csh",
+    "dash",
+    "fish",
+    "ksh",
+    "mksh",
+    "nu",
+    "powershell",
+    "pwsh",
+    "sh",
+    "tcsh",
+    "yash",
+    "zsh",
+];
+
+/// Options of one interpreter.
+struct Interpreter {
+    names: &'static [&'static str],
+    /// Letters of short options that take code; a group such as `-ne` may begin with other letters.
+    letters: &'static str,
+    /// Letters of short options that may stand before them in a group.
+    flags: &'static str,
+    /// Long options that take code, and subcommands.
+    words: &'static [&'static str],
+    /// Options whose value is the next word.
+    with_value: &'static [&'static str],
+}
+
+static INTERPRETERS: [Interpreter; 8] = [
+    Interpreter {
+        names: &["python", "pypy"],
+        letters: "c",
+        flags: "bBdEhiIOPqRsSuvx",
+        words: &[],
+        with_value: &["-W", "-X"],
+    },
+    Interpreter {
+        names: &["node", "nodejs", "bun", "tsx", "ts-node"],
+        letters: "ep",
+        flags: "i",
+        words: &["--eval", "--print"],
+        with_value: &["-r", "-C", "--require", "--import", "--loader", "--conditions"],
+    },
+    Interpreter { names: &["deno"], letters: "", flags: "", words: &["eval"], with_value: &[] },
+    Interpreter {
+        names: &["perl"],
+        letters: "eE",
+        flags: "0123456789acfilnpsStTuUwWX",
+        words: &[],
+        with_value: &["-I"],
+    },
+    Interpreter {
+        names: &["ruby"],
+        letters: "e",
+        flags: "acdlnpsSvwy",
+        words: &[],
+        with_value: &["-I", "-r", "-C"],
+    },
+    Interpreter {
+        names: &["php"],
+        letters: "rBRE",
+        flags: "nqC",
+        words: &["--run"],
+        with_value: &["-d", "-c"],
+    },
+    Interpreter { names: &["lua", "luajit"], letters: "e", flags: "iEW", words: &[], with_value: &["-l"] },
+    Interpreter {
+        names: &["osascript", "rscript", "julia"],
+        letters: "eE",
+        flags: "",
+        words: &["--eval", "--print"],
+        with_value: &[],
+    },
+];
+
+/// Reads a command line word by word.
+#[derive(Debug, Default)]
+pub(super) struct InlineCode<'a> {
+    /// The interpreter or shell whose options are being read.
+    interpreter: Option<&'a str>,
+    /// True if the next word is the value of an option.
+    skips_next: bool,
+}
+
+impl<'a> InlineCode<'a> {
+    /// Reads the next word, whose name as a program is `program`. Returns the interpreter if the word makes it
+    /// run code of the command line.
+    pub(super) fn read(&mut self, word: &str, program: &'a str) -> Option<&'a str> {
+        if std::mem::take(&mut self.skips_next) {
+            return None;
+        }
+        if let Some(interpreter) = self.interpreter.filter(|name| takes_code(name, word)) {
+            return Some(interpreter);
+        }
+        if word.starts_with('-') {
+            // Another option may follow.
+            self.skips_next =
+                self.interpreter.and_then(interpreter).is_some_and(|one| one.with_value.contains(&word));
+        } else {
+            // The script, or the first program of the line; the words behind a script are its own.
+            self.interpreter = is_known(program).then_some(program);
+        }
+        None
+    }
+}
+
+fn is_known(program: &str) -> bool {
+    SHELLS.contains(&program) || interpreter(program).is_some()
+}
+
+fn interpreter(program: &str) -> Option<&'static Interpreter> {
+    INTERPRETERS.iter().find(|one| one.names.contains(&program))
+}
+
+/// Returns true if the word is the option of a program that takes code.
+fn takes_code(program: &str, word: &str) -> bool {
+    let name = word.split_once('=').map_or(word, |(name, _)| name);
+    if SHELLS.contains(&program) {
+        let lower = name.to_ascii_lowercase();
+        let is_short = lower.starts_with('-') && !lower.starts_with("--") && lower.contains('c');
+        return is_short || matches!(lower.as_str(), "/c" | "/k" | "--command" | "-e" | "-ec");
+    }
+    let Some(interpreter) = interpreter(program) else { return false };
+    if interpreter.words.contains(&name) {
+        return true;
+    }
+    let Some(group) = word.strip_prefix('-').filter(|group| !group.starts_with('-')) else { return false };
+    let first = group.chars().find(|letter| !interpreter.flags.contains(*letter));
+    first.is_some_and(|letter| interpreter.letters.contains(letter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(line: &str) -> Option<&str> {
+        let mut code = InlineCode::default();
+        line.split(' ').find_map(|word| code.read(word, word))
+    }
+
+    #[test]
+    fn options_with_code_are_found_wherever_their_interpreter_stands() {
+        for (line, interpreter) in [
+            ("python -c x", "python"),
+            ("python -Ic x", "python"),
+            ("python -cprint", "python"),
+            ("python -W ignore -c x", "python"),
+            ("uv run python -c x", "python"),
+            ("node --no-warnings -e x", "node"),
+            ("node --require a -pe x", "node"),
+            ("node --eval=x", "node"),
+            ("deno eval x", "deno"),
+            ("perl -0777 -lne x", "perl"),
+            ("php -r x", "php"),
+            ("uv run bash -lc x", "bash"),
+            ("docker run -i alpine sh -c x", "sh"),
+            ("wine cmd /c x", "cmd"),
+        ] {
+            assert_eq!(found(line), Some(interpreter), "{line}");
+        }
+        for line in [
+            "python -m server",
+            "python -u server.py -c config.toml",
+            "node server.js -e prod",
+            "uv run server.py -c x",
+            "deno run eval",
+            "ruby -rbundler server.rb",
+            "npx -y @acme/mcp --mode script -c a.json",
+        ] {
+            assert_eq!(found(line), None, "{line}");
+        }
+    }
+}
