@@ -38,6 +38,17 @@ fn texts_are_those_of_go() {
         ("{{index .steps \"search\" \"status\"}}", "completed"),
         ("{{json .params.none}}", "null"),
         ("{{define \"x\"}}<{{.}}>{{end}}{{template \"x\" .params.q}}", "<bug>"),
+        ("{{define \"x\"}}{{if .}}data{{else}}none{{end}}{{end}}{{template \"x\"}}", "none"),
+        (
+            "{{gt .params.n 0.5}} {{eq 3 3.0}} {{le .params.f 3}} {{eq .params.f 1 2.5}}",
+            "true true true true",
+        ),
+        (
+            "{{printf \"%.2f|%05d|%-4s|%v\" .params.n 42 .params.q .params.list}}",
+            "1000000.00|00042|bug |[1 two]",
+        ),
+        ("{{-\n  if .params.yes -}}\n a\n{{-\tend}}", "a"),
+        ("{{html .params.q 1 2}}|{{js \"a=b\"}}|{{urlquery \"a b\"}}", "bug1 2|a\\u003Db|a+b"),
     ] {
         assert_eq!(text(source).as_deref(), Ok(expected), "{source}");
     }
