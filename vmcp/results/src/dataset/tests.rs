@@ -155,6 +155,20 @@ fn sql_reads_the_table_and_binds_parameters() {
 }
 
 #[test]
+fn a_table_in_a_text_has_columns_and_numbers() {
+    let text = json!("region,amount,zip\nnorth,10,00501\nsouth,250.5,10001\n\"east, far\",300,\n");
+    for (operation, expected) in [
+        ("amount > 200, limit 1", json!([{ "region": "south", "amount": 250.5, "zip": 10001 }])),
+        ("sum of amount", json!(560.5)),
+        ("sql: SELECT region FROM data WHERE zip IS NULL", json!([{ "region": "east, far" }])),
+        ("sql: SELECT typeof(zip) AS t FROM data LIMIT 1", json!([{ "t": "text" }])),
+    ] {
+        let found = run(&text, operation, &json!({})).unwrap();
+        assert_eq!(found, expected, "{operation}");
+    }
+}
+
+#[test]
 fn sql_that_reaches_out_is_refused() {
     for sql in [
         "ATTACH DATABASE '/tmp/x.db' AS x",
