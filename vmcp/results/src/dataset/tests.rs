@@ -152,6 +152,8 @@ fn sql_reads_the_table_and_binds_parameters() {
     let answer = run(&nested, "sql: SELECT j.value AS tag FROM data, json_each(data.tags) AS j", &json!({}));
     assert_eq!(answer, Ok(json!([{"tag": "a"}, {"tag": "b"}])));
     assert!(run(&sales(), "sql: SELECT :x", &json!({})).unwrap_err().contains("parameters.x is missing"));
+    let made = "sql: SELECT json_set('{\"a\":1}', '$.b', 2) AS made, CURRENT_DATE > '2020' AS later FROM data LIMIT 1";
+    assert_eq!(run(&sales(), made, &json!({})), Ok(json!([{"made": "{\"a\":1,\"b\":2}", "later": 1}])));
 }
 
 #[test]
