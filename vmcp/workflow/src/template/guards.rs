@@ -2,7 +2,7 @@
 //! makes may be too large, and loops and called templates look at the clock. `{{.params.x}}` becomes
 //! `{{.params.x | shown! ".params.x"}}`.
 
-use gotmpl::parse::{ActionNode, CommandNode, Expr, ListNode, Node, PipeNode, Pos, SmolStr};
+use gotmpl::parse::{ActionNode, CommandNode, Expr, ListNode, Node, Number, PipeNode, Pos, SmolStr};
 
 use super::functions::{
     self, BOUNDED, DEMANDING, GIVEN, IN_TIME, JSON_VALUE, NOTHING, PRESENT, SHOWN, TEXT_MAKERS,
@@ -132,12 +132,27 @@ fn dotted(path: &[SmolStr]) -> String {
 
 /// Names the value of a pipeline in an error.
 fn described(pipe: &PipeNode) -> String {
-    let last = pipe.commands.last();
-    match last.and_then(|command| command.args.first()) {
-        Some(Expr::Field(_, path)) => dotted(path),
-        Some(Expr::Variable(_, name, path)) => format!("{name}{}", dotted(path)),
-        Some(Expr::Identifier(_, name)) => format!("the result of {name}"),
-        Some(Expr::Dot(_)) => "the current item".to_owned(),
+    let last = pipe.commands.last().map(|command| command.args.as_slice()).unwrap_or_default();
+    match last {
+        [Expr::Identifier(_, name), place, keys @ ..] if name == "index" => {
+            let keys = keys.iter().map(|key| match key {
+                Expr::String(_, key) => format!("[{key:?}]"),
+                Expr::Number(_, Number::Int(place)) => format!("[{place}]"),
+                key => format!("[{}]", reference(key)),
+            });
+            format!("{}{}", reference(place), keys.collect::<Vec<_>>().concat())
+        }
+        [Expr::Identifier(_, name), ..] => format!("the result of {name}"),
+        [first, ..] => reference(first),
+        [] => reference(&Expr::Nil(pipe.pos)),
+    }
+}
+
+fn reference(expr: &Expr) -> String {
+    match expr {
+        Expr::Field(_, path) => dotted(path),
+        Expr::Variable(_, name, path) => format!("{name}{}", dotted(path)),
+        Expr::Dot(_) => "the current item".to_owned(),
         _ => "the value".to_owned(),
     }
 }

@@ -83,6 +83,8 @@ fn a_missing_value_is_an_error_that_names_it() {
         ("{{range .params.list}}{{json $.params.gone}}{{end}}", ".params.gone"),
         ("{{quote .params.missing}}", ".params.missing"),
         ("{{.params.none}}", ".params.none"),
+        ("{{index .params \"gone\"}}", ".params[\"gone\"]"),
+        ("{{index $.steps.search.output \"nothing\"}}!", "$.steps.search.output[\"nothing\"]"),
         ("{{range .params.list}}{{.x}}{{end}}", "field x"),
     ] {
         let error = text(source).unwrap_err();
@@ -97,6 +99,8 @@ fn mistakes_are_found_when_a_template_is_read() {
         ("{{.params.q", "unclosed action"),
         ("{{upper .params.q}}", "\"upper\" is not defined"),
         ("{{.parms.q}}", ".parms is not defined"),
+        ("{{steps.search.output}}", "write .steps"),
+        ("a {{json params.q}}", "write .params"),
         ("{{if .params.q}}", "without {{end}}"),
         ("{{.params.q}}{{end}}", "unexpected {{end}}"),
     ] {

@@ -149,7 +149,8 @@ async fn call_through_seam(
     };
     if let CheckedArguments::Refused(violations) = &checked {
         authorized.settle(Outcome::ToolError);
-        return Ok(CallEnd::Failed(argument_check::misfit(context, tool, violations)));
+        // Final: a repeated call has the same arguments.
+        return Ok(CallEnd::Refused(argument_check::misfit(context, tool, violations)));
     }
     let params = params(&tool.name, arguments, call, steps.meta.as_deref())
         .map_err(|reason| CallError::InvalidRequest { reason })?;
