@@ -45,8 +45,8 @@ fn json_at(value: &MontyObject, depth: usize) -> Result<Value, Unfit> {
         MontyObject::BigInt(value) => {
             u64::try_from(value).map_or_else(|_| Value::String(value.to_string()), Value::from)
         }
-        MontyObject::Float(value) => {
-            Number::from_f64(*value).map_or_else(|| Value::String(value.to_string()), Value::Number)
+        MontyObject::Float(number) => {
+            Number::from_f64(*number).map_or_else(|| Value::String(text(value)), Value::Number)
         }
         MontyObject::String(text) => Value::String(text.clone()),
         MontyObject::List(items)
@@ -112,8 +112,9 @@ mod tests {
         assert_eq!(to_json(&from_json(value.clone())).unwrap(), value);
         let beyond = MontyObject::BigInt(BigInt::from(u64::MAX) + 1);
         assert_eq!(to_json(&beyond).unwrap(), "18446744073709551616", "integers beyond 64 bits are text");
-        let pair = MontyObject::Tuple(vec![MontyObject::Float(f64::INFINITY), MontyObject::Bytes(vec![1])]);
-        assert_eq!(to_json(&pair).unwrap(), json!(["inf", "b'\\x01'"]));
+        let [infinite, none] = [f64::INFINITY, f64::NAN].map(MontyObject::Float);
+        let odd = MontyObject::Tuple(vec![infinite, none, MontyObject::Bytes(vec![1])]);
+        assert_eq!(to_json(&odd).unwrap(), json!(["inf", "nan", "b'\\x01'"]));
     }
 
     #[test]
