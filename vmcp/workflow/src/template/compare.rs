@@ -57,7 +57,7 @@ fn is_equal(left: &Value, right: &Value) -> Compared<bool> {
     }
 }
 
-/// Compares two numbers; `None` if one value is none.
+/// Compares two numbers; `None` if a value has another type.
 fn numbers(left: &Value, right: &Value) -> Option<Ordering> {
     match (whole(left), whole(right)) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),

@@ -1,5 +1,5 @@
 //! Texts of values as Go's `fmt` writes them: `Sprint`, `Sprintln`, and `Sprintf` with its verbs, flags and
-//! argument indexes. The engine's own functions write floats, lists and values of another type otherwise.
+//! argument indexes. The engine's own functions write floats and lists in another way.
 //!
 //! Go reads each number of JSON as `float64`; here 3 is a whole number and 3.5 is a float. So `%e`, `%f` and
 //! `%g` take whole numbers, too, and `%d` takes a float without a fraction.
@@ -16,7 +16,7 @@ use super::MAX_TEXT;
 /// Largest width and precision, as in Go; a longer number ends the format.
 const MAX_LENGTH: usize = 1_000_000;
 
-/// Writes values as `fmt.Sprint` does: with a space between two of which none is a text.
+/// Writes values as `fmt.Sprint` does: a space stands between two neighbors unless one of them is a text.
 pub(super) fn sprint(values: &[Value]) -> String {
     let mut printer = Printer::default();
     let mut after_text = true;
@@ -179,7 +179,7 @@ impl Printer {
         self.flags.zero = zero;
     }
 
-    /// Writes one directive, of which `text` begins behind the `%`. Returns the text behind it.
+    /// Writes one directive; `text` begins behind its `%`. Returns the text behind the directive.
     fn directive<'f>(&mut self, text: &'f str, operands: &mut Operands<'_>) -> &'f str {
         self.flags = Flags::default();
         operands.is_good = true;
