@@ -85,7 +85,7 @@ fn is_os(module: &str) -> bool {
 /// Returns the statement in place of an import of `os`.
 fn missing() -> String {
     let text = format!(
-        "No module named '{OS}': a script has neither files nor an environment; pass data in CONTEXT, or call a \
+        "No module named '{OS}': a script has neither files nor environment; pass data in CONTEXT, or call a \
          tool"
     );
     format!("raise ModuleNotFoundError({text:?})")
