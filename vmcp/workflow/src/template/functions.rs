@@ -15,8 +15,11 @@ pub(super) const KNOWN: [&str; 22] = [
 ];
 /// Functions that make texts of texts.
 pub(super) const TEXT_MAKERS: [&str; 6] = ["html", "js", "print", "printf", "println", "urlquery"];
-/// Functions whose argument must be there.
-pub(super) const DEMANDING: [&str; 3] = ["fromJson", "json", "quote"];
+/// Functions whose arguments must be there; null is.
+pub(super) const DEMANDING: [&str; 16] = [
+    "fromJson", "ge", "gt", "html", "index", "js", "json", "le", "len", "lt", "print", "printf", "println",
+    "quote", "slice", "urlquery",
+];
 
 /// `present! "name" value`: the value, which must not be nothing.
 pub(super) const PRESENT: &str = "present!";

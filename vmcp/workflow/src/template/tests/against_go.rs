@@ -279,6 +279,12 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// True for a template with a function whose missing arguments Go takes: it fails at those of `lt` itself.
+fn demands(template: &str) -> bool {
+    let mut printing = functions::DEMANDING.iter().filter(|name| name.len() > 2 || **name == "js");
+    printing.any(|name| template.contains(name))
+}
+
 #[test]
 fn templates_render_as_in_go() {
     let mut templates: Vec<String> = DOCUMENTED.iter().map(ToString::to_string).collect();
@@ -296,12 +302,9 @@ fn templates_render_as_in_go() {
         let ours = Template::parse(template).and_then(|template| template.text(&data));
         match (go["text"].as_str(), ours) {
             (Some(text), Ok(ours)) if text == ours => rendered += 1,
-            // A missing value is an error here; Go prints this, or `null` for `json`.
+            // A missing value is an error here; Go prints this, `null` for `json`, or `<nil>`.
             (Some(text), Err(error))
-                if error.contains("missing")
-                    && (text.contains("<no value>")
-                        || template.contains("json")
-                        || template.contains("quote")) =>
+                if error.contains("missing") && (text.contains("<no value>") || demands(template)) =>
             {
                 nothing += 1;
             }
