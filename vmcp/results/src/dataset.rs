@@ -9,6 +9,7 @@
 //! python    rows → values for a script, which code mode runs    ← `python:`
 //! ```
 
+mod aggregate_functions;
 mod compile;
 mod functions;
 mod grammar;

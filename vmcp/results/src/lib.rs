@@ -5,12 +5,13 @@
 //! shape     types, lengths and keys in a line          preview   the beginning, valid in itself
 //! path      JSON paths within a budget                 read      a slice of a value
 //! pieces    BM25 over the parts of a result            dataset   words, SQL and Python over its rows
-//! envelope  the answer in place of a result
+//! delimited tables as text, such as CSV             envelope  the answer in place of a result
 //! store     results by owner, sealed at rest, bounded by size and time
 //! ```
 
 mod content;
 pub mod dataset;
+mod delimited;
 pub mod envelope;
 mod json;
 mod path;

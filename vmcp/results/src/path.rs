@@ -247,6 +247,18 @@ mod tests {
         ] {
             assert_eq!(find(path, text), found, "{path}");
         }
+        let odd = r#"{"a\nb":1,"ü":2,"😀":3,"x'y":4,"":5,"c\\d\"":6,"a.b":7}"#;
+        for (path, found) in [
+            (r"$['a\nb']", "1"),
+            (r"$['\u00fc']", "2"),
+            (r"$['\ud83d\uDE00']", "3"),
+            (r"$['x\'y']", "4"),
+            ("$['']", "5"),
+            (r#"$["c\\d\""]"#, "6"),
+            ("$['a.b']", "7"),
+        ] {
+            assert_eq!(find(path, odd), found, "{path}");
+        }
         assert!(Path::parse("$.a[0]['b']").unwrap().is_singular());
         assert!(!Path::parse("$.a[0:1]").unwrap().is_singular());
     }

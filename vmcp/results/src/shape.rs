@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use serde_json::value::RawValue;
 
 use crate::content::Content;
+use crate::delimited::Delimited;
 use crate::json::{self, Kind};
 
 /// Levels of nesting that are looked into; deeper ones are `…`.
@@ -121,9 +122,7 @@ impl Shape {
 
 /// Describes content in at most `max_bytes`, which are 16 or more: less detail where more does not fit.
 pub fn describe(content: &Content, max_bytes: usize) -> String {
-    let Some(raw) = content.json() else {
-        return format!("text, {} lines", content.text().lines().count());
-    };
+    let Some(raw) = content.json() else { return describe_text(content.text(), max_bytes) };
     let mut shape = Shape::default();
     shape.read(raw, 0);
     let details = [(MAX_KEYS, MAX_DEPTH), (24, 3), (12, 3), (8, 2), (4, 2), (4, 1), (2, 1)];
@@ -136,9 +135,26 @@ pub fn describe(content: &Content, max_bytes: usize) -> String {
     fits.unwrap_or_else(|| shape.kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" | "))
 }
 
-/// Returns the number of rows: elements of an array, or of the only array in an object; lines of a text.
+/// Describes a text: its lines, and the columns of a table as far as they fit.
+fn describe_text(text: &str, max_bytes: usize) -> String {
+    let mut described = format!("text, {} lines", text.lines().count());
+    if let Some(table) = Delimited::of(text) {
+        described = format!("{described}, a table of {}", table.names.join(", "));
+        if described.len() > max_bytes {
+            described.truncate(described.floor_char_boundary(max_bytes.saturating_sub('…'.len_utf8())));
+            described.push('…');
+        }
+    }
+    described
+}
+
+/// Returns the number of rows: elements of an array, or of the only array in an object; of a text its lines,
+/// or the records of a table.
 pub(crate) fn row_count(content: &Content) -> Option<usize> {
-    let Some(raw) = content.json() else { return Some(content.text().lines().count()) };
+    let Some(raw) = content.json() else {
+        let text = content.text();
+        return Some(Delimited::of(text).map_or_else(|| text.lines().count(), |table| table.count));
+    };
     json::length(raw).or_else(|| json::length(only_array(raw)?))
 }
 
@@ -174,6 +190,8 @@ mod tests {
         assert_eq!(shape("[]", 100), "any[0]");
         assert_eq!(shape(r#"[1,"a"]"#, 100), "(integer | string)[2]");
         assert_eq!(shape("one\ntwo\n", 100), "text, 2 lines");
+        assert_eq!(shape("id,name\n1,a\n", 100), "text, 2 lines, a table of id, name");
+        assert_eq!(shape("id,name\n1,a\n", 30), "text, 2 lines, a table of i…");
     }
 
     #[test]
@@ -194,5 +212,6 @@ mod tests {
         assert_eq!(count(r#"{"items":[1,2],"total":2}"#), Some(2));
         assert_eq!((count(r#"{"a":[],"b":[]}"#), count(r#"{"a":1}"#)), (None, None));
         assert_eq!(count("a\nb"), Some(2));
+        assert_eq!(count("a,b\n1,2\n"), Some(1));
     }
 }

@@ -388,6 +388,17 @@ const HOSTILE: &[&str] = &[
     "sorted(range(10**9))",
     "import json\njson.loads('[' * 100000)",
     "raise SystemExit(0)",
+    "f\"{1:>10000000000}\"",
+    "'%10000000000d' % 1",
+    "1 << 10**12",
+    "{n: 'x' * 10**6 for n in range(10**9)}",
+    "[[0] * 10**6 for _ in range(10**6)]",
+    "sorted([2, 1], key=lambda _: [0] * 10**12)",
+    "'a'.join(['b' * 10**6] * 10**6)",
+    "x = 'a'\nwhile True: x = x.replace('a', 'aa')",
+    "exec('import os')",
+    "import builtins\nbuiltins.open('/etc/passwd')",
+    "(lambda: 0).__globals__['__builtins__']['open']('/etc/passwd')",
 ];
 
 #[tokio::test]

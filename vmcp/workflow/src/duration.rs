@@ -3,8 +3,17 @@
 use std::time::Duration;
 
 /// Units and their nanoseconds; longer names first, so that `ms` is not read as `m`.
-const UNITS: [(&str, f64); 7] =
-    [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+const UNITS: [(&str, f64); 8] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    // The micro sign, and the Greek letter.
+    ("\u{b5}s", 1e3),
+    ("\u{3bc}s", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("m", 60e9),
+    ("h", 3600e9),
+];
 
 /// Reads a duration as Go's `time.ParseDuration` does, without a sign; `None` if it is none.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
@@ -34,7 +43,9 @@ mod tests {
         {
             assert_eq!(parse(text), Some(Duration::from_millis(millis)), "{text}");
         }
-        assert_eq!(parse("5us"), Some(Duration::from_micros(5)));
+        for text in ["5us", "5\u{b5}s", "5\u{3bc}s"] {
+            assert_eq!(parse(text), Some(Duration::from_micros(5)), "{text}");
+        }
         for text in ["", "5", "s", "-1s", "1 s", "1x", "1.2.3s", "9999999999999h"] {
             assert_eq!(parse(text), None, "{text}");
         }

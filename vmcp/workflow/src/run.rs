@@ -71,7 +71,8 @@ pub enum CallEnd {
     },
     /// No result; the text says why. The call may be repeated.
     Failed(String),
-    /// No result, also if the call is repeated: it was denied, or its result withheld. The text says why.
+    /// No result, also if the call is repeated: it was denied, its arguments do not fit, or its result was
+    /// withheld. The text says why.
     Refused(String),
     /// The tool asks the user first.
     Asks {

@@ -85,8 +85,8 @@ async fn a_script_that_hangs_or_grows_ends_alone() {
     for (code, kind) in [
         ("x = []\nwhile True: x.append('y' * 10**6)", "MemoryError"),
         ("'a' * 10**10", "MemoryError"),
-        ("import os\nos.environ", "PermissionError"),
-        ("import os\nos.system('id')", "AttributeError"),
+        ("import os", "ModuleNotFoundError"),
+        ("from os import environ", "ModuleNotFoundError"),
         ("import socket", "ModuleNotFoundError"),
         ("open('/etc/passwd')", "PermissionError"),
         ("optim.call_tool(tool_name='one_inspect')", "NameError"),

@@ -159,6 +159,8 @@ impl Writer<'_> {
             (Function::Avg, Some(field)) => format!("avg({})", self.number(field)),
             (Function::Min, Some(field)) => self.extreme("min", field),
             (Function::Max, Some(field)) => self.extreme("max", field),
+            (Function::Median, Some(field)) => format!("median({})", self.number(field)),
+            (Function::Deviation, Some(field)) => format!("stdev({})", self.number(field)),
             (_, None) => "count(*)".to_owned(),
         }
     }
@@ -177,6 +179,8 @@ impl Writer<'_> {
             Function::Avg => "avg",
             Function::Min => "min",
             Function::Max => "max",
+            Function::Median => "median",
+            Function::Deviation => "stdev",
         };
         field.map_or_else(|| function.to_owned(), |field| format!("{function}_{field}"))
     }

@@ -95,6 +95,10 @@ pub(super) enum Function {
     Min,
     /// Largest value.
     Max,
+    /// Value in the middle.
+    Median,
+    /// Standard deviation of a sample.
+    Deviation,
 }
 
 /// A condition on rows.
@@ -144,8 +148,8 @@ pub(super) enum Comparison {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "operation not understood: {problem}. Supported: filter (>, <, =, !=, contains, and/or), sort by a field, \
-     top/first/limit N, select fields, group by with sum/count/avg/min/max, statistics of a field, unique values of \
-     a field, count; or `sql: SELECT … FROM data`. Fields: {fields}"
+     top/first/limit N, select fields, group by with sum/count/avg/min/max/median/stdev, statistics of a field, \
+     unique values of a field, count; or `sql: SELECT … FROM data`. Fields: {fields}"
 )]
 pub struct Misunderstood {
     problem: String,

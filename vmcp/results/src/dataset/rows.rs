@@ -1,5 +1,6 @@
-//! Rows of a dataset: elements of a list, entries of an object, lines of a text.
+//! Rows of a dataset: elements of a list, entries of an object, lines of a text or records of a table in it.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
@@ -7,6 +8,7 @@ use vmcp_json::text;
 
 use super::memory::Deadline;
 use super::sql_error::SqlError;
+use crate::delimited::{self, Delimited};
 use crate::json::{self, Kind, quoted};
 use crate::shape::only_array;
 
@@ -153,8 +155,13 @@ impl<'a> Rows<'a> {
         let mut loading = Loading { columns, rows, values: 0, bounds, deadline, ended: None };
         match (text, json::kind(data)) {
             (Some(text), _) => {
-                let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-                lines.all(|text| loading.add(|columns| line(text, columns)));
+                if let Some(Delimited { names, records, .. }) = Delimited::of(text) {
+                    let mut records = records.map_while(Result::ok);
+                    records.all(|fields| loading.add(|columns| record(&names, &fields, columns)));
+                } else {
+                    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+                    lines.all(|text| loading.add(|columns| line(text, columns)));
+                }
             }
             (None, Kind::Array | Kind::Object) => {
                 let list = if json::kind(data) == Kind::Array { Some(data) } else { only_array(data) };
@@ -216,6 +223,20 @@ fn line<'a>(text: &'a str, columns: &mut Columns) -> Row<'a> {
     Row { cells: cells.into_iter().collect(), raw: Cell::Own(quoted(text)) }
 }
 
+/// Makes a row of a record of a table.
+fn record<'a>(names: &[String], fields: &[Cow<'_, str>], columns: &mut Columns) -> Row<'a> {
+    let (mut cells, mut written) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
+    for (name, field) in names.iter().zip(fields) {
+        let value = delimited::value(field);
+        written.push(format!("{}:{}", text::quoted(name), value.get()));
+        if let Some(column) = columns.of(name) {
+            put(&mut cells, column, Cell::Own(value));
+        }
+    }
+    let raw = format!("{{{}}}", written.join(","));
+    Row { cells, raw: Cell::Own(RawValue::from_string(raw).unwrap_or_default()) }
+}
+
 /// Makes a row of an entry of an object: its key, and the entries of its value or the value.
 fn entry<'a>(key: &str, value: &'a RawValue, columns: &mut Columns) -> Row<'a> {
     let key = quoted(key);
@@ -259,6 +280,7 @@ mod tests {
         assert_eq!(columns("7"), names(&["value"], 1));
         assert_eq!(columns(r#""one\n\ntwo""#), names(&["line"], 2));
         assert_eq!(columns(r#""{\"a\":1}\n{\"a\":2}""#), names(&["a"], 2));
+        assert_eq!(columns(r#""id,name\n1,a\n2,b\n""#), names(&["id", "name"], 2));
         assert_eq!(columns("[]"), names(&["value"], 0));
     }
 

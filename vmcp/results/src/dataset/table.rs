@@ -16,6 +16,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Number, Value};
 use vmcp_json::text;
 
+use super::aggregate_functions;
 use super::compile::{Answer, Query, TABLE, quoted};
 use super::functions;
 use super::memory::{Brake, Deadline, Limits};
@@ -89,6 +90,7 @@ impl Table {
         let connection = &mut self.connection;
         connection.pragma_update(None, "query_only", true)?;
         text_functions::register(connection, longest + 1024)?;
+        aggregate_functions::register(connection)?;
         let pattern = (MAX_PATTERN_BYTES * MAX_VALUE_BYTES / longest.max(1))
             .clamp(MIN_PATTERN_BYTES, MAX_PATTERN_BYTES);
         for (limit, value) in [

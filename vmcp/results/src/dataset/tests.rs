@@ -54,6 +54,17 @@ fn operations_in_words_have_the_answers_of_a_hand_calculation() {
         ("count rows where city is missing", json!(2)),
         ("sum of amount where active is true", json!(240)),
         ("count unique emails", json!(3)),
+        ("median of amount", json!(115.0)),
+        ("median score where amount > 50", json!(3.5)),
+        ("standard deviation of amount where amount < 100", json!(56.568_542_494_923_804)),
+        (
+            "Group by user_id and calculate the median amount",
+            json!([
+                {"user_id": "u1", "median_amount": 75.0},
+                {"user_id": "u2", "median_amount": 250.0},
+                {"user_id": "u3", "median_amount": 90.0},
+            ]),
+        ),
         ("unique values of active", json!([true, false])),
         ("top 2 by amount", json!([sales()[1], sales()[2]])),
         ("bottom 1 by amount", json!([sales()[0]])),
@@ -151,7 +162,26 @@ fn sql_reads_the_table_and_binds_parameters() {
     let nested = json!([{"tags": ["a", "b"]}]);
     let answer = run(&nested, "sql: SELECT j.value AS tag FROM data, json_each(data.tags) AS j", &json!({}));
     assert_eq!(answer, Ok(json!([{"tag": "a"}, {"tag": "b"}])));
+    let spread = "sql: SELECT variance(n) AS v, stddev(n) AS s, median(n) AS m, stdev(one) AS none FROM data";
+    let numbers = json!([{"n": 1, "one": 1}, {"n": 2}, {"n": "x"}, {"n": 3}]);
+    assert_eq!(run(&numbers, spread, &json!({})), Ok(json!([{"v": 1.0, "s": 1.0, "m": 2.0, "none": null}])));
     assert!(run(&sales(), "sql: SELECT :x", &json!({})).unwrap_err().contains("parameters.x is missing"));
+    let made = "sql: SELECT json_set('{\"a\":1}', '$.b', 2) AS made, CURRENT_DATE > '2020' AS later FROM data LIMIT 1";
+    assert_eq!(run(&sales(), made, &json!({})), Ok(json!([{"made": "{\"a\":1,\"b\":2}", "later": 1}])));
+}
+
+#[test]
+fn a_table_in_a_text_has_columns_and_numbers() {
+    let text = json!("region,amount,zip\nnorth,10,00501\nsouth,250.5,10001\n\"east, far\",300,\n");
+    for (operation, expected) in [
+        ("amount > 200, limit 1", json!([{ "region": "south", "amount": 250.5, "zip": 10001 }])),
+        ("sum of amount", json!(560.5)),
+        ("sql: SELECT region FROM data WHERE zip IS NULL", json!([{ "region": "east, far" }])),
+        ("sql: SELECT typeof(zip) AS t FROM data LIMIT 1", json!([{ "t": "text" }])),
+    ] {
+        let found = run(&text, operation, &json!({})).unwrap();
+        assert_eq!(found, expected, "{operation}");
+    }
 }
 
 #[test]

@@ -162,21 +162,56 @@ pub(crate) fn quoted_name(name: &str) -> String {
     format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Reads a quoted name. A backslash stands for the character behind it.
+/// Reads a quoted name, with the escapes of JSON. A backslash before another character stands for that one.
 fn quoted(text: &mut Text, quote: char) -> Result<Selector, PathError> {
     let mut name = String::new();
     while let Some(character) = text.peek() {
         text.at += 1;
         match character {
-            '\\' => {
-                name.extend(text.peek());
-                text.at += 1;
-            }
+            '\\' => name
+                .push(escaped(text).ok_or_else(|| text.expected("an escape, such as `\\n` or `\\u00e9`"))?),
             character if character == quote => return Ok(Selector::Name(name)),
             character => name.push(character),
         }
     }
     Err(text.expected("the closing quote"))
+}
+
+/// Returns the character of an escape.
+fn escaped(text: &mut Text) -> Option<char> {
+    let character = text.peek()?;
+    text.at += 1;
+    match character {
+        'b' => Some('\u{8}'),
+        'f' => Some('\u{c}'),
+        'n' => Some('\n'),
+        'r' => Some('\r'),
+        't' => Some('\t'),
+        'u' => code_point(text),
+        other => Some(other),
+    }
+}
+
+/// Reads four hexadecimal digits, or a pair of surrogates.
+fn code_point(text: &mut Text) -> Option<char> {
+    let first = four_digits(text)?;
+    let Some(high) = first.checked_sub(0xd800).filter(|high| *high < 0x400) else {
+        return char::from_u32(first);
+    };
+    if !(text.takes('\\') && text.takes('u')) {
+        return None;
+    }
+    let low = four_digits(text)?.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
+    char::from_u32(0x1_0000 + (high << 10) + low)
+}
+
+fn four_digits(text: &mut Text) -> Option<u32> {
+    let mut number = 0;
+    for _ in 0..4 {
+        number = number * 16 + text.peek()?.to_digit(16)?;
+        text.at += 1;
+    }
+    Some(number)
 }
 
 fn index_or_slice(text: &mut Text) -> Result<Selector, PathError> {
@@ -215,6 +250,8 @@ mod tests {
             ("$a", "character 2: expected `.` or `[`"),
             ("$[1", "character 4: expected `,` or `]`"),
             ("$['a", "the closing quote"),
+            (r"$['\u12']", "an escape"),
+            (r"$['\ud83d']", "an escape"),
             ("$[x]", "character 3: expected a quoted name"),
             ("$[99999999999999999999]", "character 3: expected a quoted name"),
             ("$[-]", "character 3: expected a quoted name"),

@@ -398,8 +398,8 @@ async fn long_answers_are_cut_when_configured() {
     let more = "optimizer: { maxToolResponseTokens: 100, embeddings: { provider: none } }\n";
     let (engine, _jira) = setup(more).await;
     let result = call(&engine, "call_tool", json!({"tool_name": "jira_long"})).await.unwrap();
-    assert_eq!(result["content"].as_array().unwrap().len(), 3);
-    assert!(result["content"][0]["text"].as_str().unwrap().contains("1 of 3"), "{result}");
+    assert_eq!(result["content"].as_array().unwrap().len(), 2);
+    assert!(result["content"][0]["text"].as_str().unwrap().contains("2 of 3"), "{result}");
     let direct = call(&engine, "jira_long", json!({})).await.unwrap();
     assert_eq!(direct["content"].as_array().unwrap().len(), 3, "direct calls are relayed as they are");
 }

@@ -1,5 +1,5 @@
-//! The text of a script before the interpreter reads it: its syntax tree, and imports of modules that the
-//! interpreter lacks.
+//! The text of a script before the interpreter reads it: its syntax tree, imports of modules that the
+//! interpreter lacks, and of `os`, which has nothing that a script may use.
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Alias, Mod, ModModule, Stmt};
@@ -10,6 +10,8 @@ use super::statistics;
 
 /// Deepest nesting that is read; the interpreter refuses a deeper one.
 const MAX_DEPTH: u16 = 200;
+/// Module of files, processes and the environment. The interpreter has a part of it.
+const OS: &str = "os";
 
 /// Returns the syntax tree; `None` for a text that the interpreter will refuse.
 pub(super) fn parse(source: &str) -> Option<ModModule> {
@@ -24,8 +26,8 @@ pub(super) fn parse(source: &str) -> Option<ModModule> {
     }
 }
 
-/// Returns the script with each import of `statistics` as an assignment from the module of the prelude, on
-/// the same lines; `None` if it has none.
+/// Returns the script with each import of `statistics` as an assignment from the module of the prelude, and
+/// of `os` as the error of a missing module, on the same lines; `None` for a script with neither.
 pub(super) fn with_own_modules(module: &ModModule, source: &str) -> Option<String> {
     let mut imports = Imports::default();
     imports.visit_body(&module.body);
@@ -53,7 +55,7 @@ struct Imports(Vec<(TextRange, String)>);
 impl<'a> Visitor<'a> for Imports {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
-            Stmt::Import(import) if import.names.iter().any(is_own) => {
+            Stmt::Import(import) if import.names.iter().any(|it| is_own(it) || is_os(it.name.as_str())) => {
                 let statements: Vec<_> = import.names.iter().map(imported).collect();
                 self.0.push((stmt.range(), statements.join("; ")));
             }
@@ -62,6 +64,9 @@ impl<'a> Visitor<'a> for Imports {
             {
                 let statements: Vec<_> = import.names.iter().map(imported_from).collect();
                 self.0.push((stmt.range(), statements.join("; ")));
+            }
+            Stmt::ImportFrom(import) if import.level == 0 && import.module.as_deref().is_some_and(is_os) => {
+                self.0.push((stmt.range(), missing()));
             }
             _ => visitor::walk_stmt(self, stmt),
         }
@@ -72,6 +77,20 @@ fn is_own(alias: &Alias) -> bool {
     alias.name.as_str() == statistics::NAME
 }
 
+/// True for `os` and its parts, such as `os.path`.
+fn is_os(module: &str) -> bool {
+    module.split('.').next() == Some(OS)
+}
+
+/// Returns the statement in place of an import of `os`.
+fn missing() -> String {
+    let text = format!(
+        "No module named '{OS}': a script has neither files nor environment; pass data in CONTEXT, or call a \
+         tool"
+    );
+    format!("raise ModuleNotFoundError({text:?})")
+}
+
 fn bound(alias: &Alias) -> &str {
     alias.asname.as_ref().unwrap_or(&alias.name).as_str()
 }
@@ -80,6 +99,7 @@ fn imported(alias: &Alias) -> String {
     let (name, bound) = (alias.name.as_str(), bound(alias));
     match &alias.asname {
         _ if is_own(alias) => format!("{bound} = {}", statistics::MODULE),
+        _ if is_os(name) => missing(),
         Some(_) => format!("import {name} as {bound}"),
         None => format!("import {name}"),
     }
@@ -116,6 +136,18 @@ mod tests {
             assert_eq!(rewritten(code).as_deref(), Some(expected));
         }
         assert_eq!(rewritten("import json\n'import statistics'"), None);
+        assert_eq!(rewritten("import oslo\nfrom .os import x\nimport json as os"), None);
+        let missing = missing();
+        for (code, expected) in [
+            ("import os", missing.clone()),
+            ("import json, os.path as p; x", format!("import json; {missing}; x")),
+            (
+                "try:\n    from os import (environ,\n        getenv)\nexcept ImportError: pass",
+                format!("try:\n    {missing}\\\n\nexcept ImportError: pass"),
+            ),
+        ] {
+            assert_eq!(rewritten(code).as_ref(), Some(&expected), "{code}");
+        }
         assert!(rewritten("from statistics import kde").unwrap().starts_with("raise ImportError("));
         assert!(parse("x +").is_none() && parse(&"(".repeat(100_000)).is_none());
     }

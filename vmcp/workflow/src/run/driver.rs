@@ -163,7 +163,7 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
             return End::Complete(questions::last_output(self.tool, &self.state));
         };
         let data = self.scope.data(&self.progress("completed"));
-        match output::build(output, &data) {
+        match output::build(output, &data, self.state.skips_rest) {
             Ok(result) => End::Complete(result),
             Err(error) => End::Failed(error),
         }

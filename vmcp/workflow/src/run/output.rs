@@ -6,9 +6,10 @@ use crate::definition::{Output, PropertyForm};
 use crate::raw::RawOutputType;
 use crate::template::{Data, Template};
 
-/// Builds the result of a run. The error names the property.
-pub(super) fn build(output: &Output, data: &Data) -> Result<Value, String> {
-    let result = object(&output.properties, data, "output")?;
+/// Builds the result of a run. The error names the property. In a run that its user has cut short, a property
+/// that has no value is left out, unless it is required.
+pub(super) fn build(output: &Output, data: &Data, is_cut_short: bool) -> Result<Value, String> {
+    let result = object(&output.properties, data, "output", is_cut_short)?;
     for name in &output.required {
         if result.get(name).is_none_or(Value::is_null) {
             return Err(format!("output.{name}: it is required and has no value"));
@@ -21,12 +22,13 @@ fn object(
     properties: &[crate::definition::OutputProperty],
     data: &Data,
     parent: &str,
+    is_cut_short: bool,
 ) -> Result<Map<String, Value>, String> {
     let mut result = Map::new();
     for property in properties {
         let path = format!("{parent}.{}", property.name);
         let value = match &property.form {
-            PropertyForm::Properties(nested) => object(nested, data, &path).map(Value::Object),
+            PropertyForm::Properties(nested) => object(nested, data, &path, is_cut_short).map(Value::Object),
             PropertyForm::Template(template) => {
                 typed(template, property.kind, data).map_err(|error| format!("{path}: {error}"))
             }
@@ -36,6 +38,7 @@ fn object(
             (Err(_), Some(default)) => {
                 coerced(default.clone(), property.kind).map_err(|error| format!("{path}.default: {error}"))?
             }
+            (Err(_), None) if is_cut_short => continue,
             (Err(error), None) => return Err(error),
         };
         result.insert(property.name.clone(), value);

@@ -83,8 +83,8 @@ pub(super) fn answered(question: &Question, answers: &Map<String, Value>) -> Ans
     let refusal = match action {
         "accept" => {
             let content = answer.get("content").cloned().unwrap_or_else(|| json!({}));
-            if let Some(missing) = missing(question, &content) {
-                return Answered::Failed(format!("the user's answer lacks `{missing}`"));
+            if let Some(mistake) = mistake(question, &content) {
+                return Answered::Failed(format!("the user's answer {mistake}"));
             }
             let output = json!({ "action": "accept", "content": content });
             return Answered::Ended(StepEnd::completed(output, content));
@@ -103,6 +103,44 @@ pub(super) fn answered(question: &Question, answers: &Map<String, Value>) -> Ans
             let output = json!({ "action": action, "skipped": true });
             Answered::SkipRest(StepEnd::completed(output, Value::Null))
         }
+    }
+}
+
+/// Returns why an answer does not fit the form: it lacks a required property, or has one of another type or
+/// of a value that the form does not offer.
+fn mistake(question: &Question, content: &Value) -> Option<String> {
+    let Some(entries) = content.as_object() else { return Some("is no object".to_owned()) };
+    if let Some(missing) = missing(question, content) {
+        return Some(format!("lacks `{missing}`"));
+    }
+    let properties = question.schema.get("properties").and_then(Value::as_object)?;
+    // An optional field that was left empty may come as null.
+    let given = entries.iter().filter(|(_, value)| !value.is_null());
+    let mut given = given.filter_map(|(name, value)| Some((name, value, properties.get(name)?)));
+    given.find_map(|(name, value, schema)| {
+        let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+        if !is_of_kind(value, kind) {
+            return Some(format!("has a `{name}` of another type than {kind}"));
+        }
+        let options = |key: &str| schema.get(key).and_then(Value::as_array);
+        let is_offered = options("enum").is_none_or(|offered| offered.contains(value))
+            && options("oneOf").is_none_or(|offered| {
+                offered.iter().any(|one| one.get("const").is_none_or(|offered| offered == value))
+            });
+        (!is_offered).then(|| format!("has a `{name}` that the form does not offer"))
+    })
+}
+
+/// True if a value is of a type of JSON Schema; true for an unknown type.
+fn is_of_kind(value: &Value, kind: &str) -> bool {
+    match kind {
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "number" => value.is_number(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => true,
     }
 }
 

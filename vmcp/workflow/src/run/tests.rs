@@ -331,6 +331,12 @@ async fn a_run_waits_for_an_answer_and_goes_on_elsewhere() {
     assert_eq!(error, "step `ask` failed: the user declined");
     let lacking = json!({ "ask": { "action": "accept", "content": {} } });
     assert!(failure(go_on(&tool, &elsewhere, &state, lacking).await).contains("lacks `ok`"));
+    for (content, error) in
+        [(json!({ "ok": "yes" }), "has a `ok` of another type than boolean"), (json!([true]), "is no object")]
+    {
+        let unfit = json!({ "ask": { "action": "accept", "content": content } });
+        assert!(failure(go_on(&tool, &elsewhere, &state, unfit).await).contains(error), "{error}");
+    }
     // Without an answer, the question stays open.
     let (again, _) = asked(go_on(&tool, &elsewhere, &state, json!({})).await);
     assert_eq!(again, questions);
@@ -442,4 +448,5 @@ async fn a_result_that_does_not_fit_fails_the_run() {
     }
 }
 
+mod answers;
 mod kept;

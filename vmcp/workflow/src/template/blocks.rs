@@ -14,7 +14,7 @@ pub(super) fn check(source: &str) -> Result<(), String> {
     while let Some((_, after)) = rest.split_once("{{") {
         let (action, following) = split_action(after);
         rest = following;
-        let words = action.strip_prefix("- ").unwrap_or(action).trim_start();
+        let words = behind_marker(action).trim_start();
         let keyword = words.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
         match keyword {
             "if" | "range" | "with" | "define" | "block" => open.push(Open { keyword, has_else: false }),
@@ -27,7 +27,7 @@ pub(super) fn check(source: &str) -> Result<(), String> {
                 }
                 _ => return Err("unexpected {{else}}".to_owned()),
             },
-            "break" | "continue" if !open.iter().any(|block| block.keyword == "range") => {
+            "break" | "continue" if !is_in_range(&open) => {
                 return Err(format!("{{{{{keyword}}}}} outside {{{{range}}}}"));
             }
             _ => {}
@@ -39,9 +39,20 @@ pub(super) fn check(source: &str) -> Result<(), String> {
     }
 }
 
+/// True within a `range` of the same template: a `define` or `block` begins another.
+fn is_in_range(open: &[Open<'_>]) -> bool {
+    let is_of_template = |block: &&Open<'_>| !matches!(block.keyword, "define" | "block");
+    open.iter().rev().take_while(is_of_template).any(|block| block.keyword == "range")
+}
+
+/// Returns the text behind a marker that trims: a dash and a blank.
+fn behind_marker(text: &str) -> &str {
+    text.strip_prefix('-').filter(|rest| rest.starts_with([' ', '\t', '\r', '\n'])).unwrap_or(text)
+}
+
 /// Splits the text behind `{{` into the action and what follows its `}}`.
 fn split_action(text: &str) -> (&str, &str) {
-    let comment = text.strip_prefix("- ").unwrap_or(text).trim_start();
+    let comment = behind_marker(text).trim_start();
     if let Some(comment) = comment.strip_prefix("/*") {
         let following = comment.split_once("*/").map_or("", |(_, following)| following);
         return ("", following.split_once("}}").map_or("", |(_, following)| following));
@@ -82,6 +93,7 @@ mod tests {
             "{{/* {{if}} */}}",
             "{{define \"x\"}}{{end}}{{block \"y\" .}}{{end}}",
             "{{`}}`}}{{ifx}}",
+            "{{-\n  if .a\n-}}x{{-\tend}}{{-\n/* {{if}} */ -}}",
         ] {
             assert_eq!(check(right), Ok(()), "{right}");
         }
@@ -94,6 +106,7 @@ mod tests {
             "{{break}}",
             "{{if .a}}{{continue}}{{end}}",
             "{{define \"x\"}}{{else}}{{end}}",
+            "{{range .a}}{{block \"x\" .}}{{break}}{{end}}{{end}}",
             "{{if \"}}\"}}",
         ] {
             assert!(check(wrong).is_err(), "{wrong}");

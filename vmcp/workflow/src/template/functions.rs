@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use gotmpl::TemplateError;
 use gotmpl::{Template, Value};
 
-use super::{MAX_TEXT, data, go_json, time_limit, too_large};
+use super::{MAX_TEXT, compare, data, go_fmt, go_json, time_limit, too_large};
 
 /// Functions that a template may use: those of Go, and ToolHive's.
 pub(super) const KNOWN: [&str; 22] = [
@@ -15,8 +15,11 @@ pub(super) const KNOWN: [&str; 22] = [
 ];
 /// Functions that make texts of texts.
 pub(super) const TEXT_MAKERS: [&str; 6] = ["html", "js", "print", "printf", "println", "urlquery"];
-/// Functions whose argument must be there.
-pub(super) const DEMANDING: [&str; 3] = ["fromJson", "json", "quote"];
+/// Functions whose arguments must be there; null is.
+pub(super) const DEMANDING: [&str; 16] = [
+    "fromJson", "ge", "gt", "html", "index", "js", "json", "le", "len", "lt", "print", "printf", "println",
+    "quote", "slice", "urlquery",
+];
 
 /// `present! "name" value`: the value, which must not be nothing.
 pub(super) const PRESENT: &str = "present!";
@@ -30,13 +33,22 @@ pub(super) const BOUNDED: &str = "bounded!";
 pub(super) const IN_TIME: &str = "in_time!";
 /// `value! value`: the value as JSON.
 pub(super) const JSON_VALUE: &str = "value!";
+/// `nothing!`: no value, as the data of a template that is called with none.
+pub(super) const NOTHING: &str = "nothing!";
 
 type Outcome = Result<Value, TemplateError>;
 
 /// Returns an engine without trees that knows all functions.
 pub(super) fn program() -> Template {
     static PROGRAM: LazyLock<Template> = LazyLock::new(|| {
-        Template::new("")
+        compare::with_comparisons(Template::new(""))
+            .func("print", |args| Ok(text(go_fmt::sprint(args))))
+            .func("println", |args| Ok(text(go_fmt::sprintln(args))))
+            .func("printf", printf)
+            .func("html", |args| escaped(args, gotmpl::html_escape))
+            .func("js", |args| escaped(args, gotmpl::js_escape))
+            .func("urlquery", |args| escaped(args, gotmpl::url_encode))
+            .func(NOTHING, |_| Ok(Value::Nil))
             .func("json", |args| Ok(text(go_json::encode(one("json", args)?)?)))
             .func("quote", quote)
             .func("fromJson", from_json)
@@ -67,13 +79,33 @@ fn one<'a>(name: &str, args: &'a [Value]) -> Result<&'a Value, TemplateError> {
 
 /// Quotes a text as Go's `%q` does.
 fn quote(args: &[Value]) -> Outcome {
-    static QUOTE: LazyLock<Option<Template>> =
-        LazyLock::new(|| Template::new("quote").parse(r#"{{printf "%q" .}}"#).ok());
-    let value = one("quote", args)?;
-    match (value, &*QUOTE) {
-        (Value::String(_), Some(quote)) => bounded(text(quote.execute_to_string(value)?)),
+    match one("quote", args)? {
+        value @ Value::String(_) => bounded(text(go_fmt::sprintf("%q", std::slice::from_ref(value)))),
         _ => fail("quote takes a text; `json` writes any value"),
     }
+}
+
+fn printf(args: &[Value]) -> Outcome {
+    match args {
+        [Value::String(format), values @ ..] => Ok(text(go_fmt::sprintf(format, values))),
+        _ => fail("printf takes a format first, a text such as \"%s\""),
+    }
+}
+
+/// Escapes values as Go does: a text as it is, all else as `print` writes it.
+fn escaped(args: &[Value], escape: fn(&str) -> String) -> Outcome {
+    if args.is_empty() {
+        return fail("wrong number of arguments: at least 1 is needed, and there are 0");
+    }
+    let shown = |value: &Value| match value {
+        Value::Nil => text("<no value>".to_owned()),
+        value => value.clone(),
+    };
+    let plain = go_fmt::sprint(&args.iter().map(shown).collect::<Vec<_>>());
+    if plain.len() > MAX_TEXT {
+        return fail(too_large());
+    }
+    Ok(text(escape(&plain)))
 }
 
 fn from_json(args: &[Value]) -> Outcome {
@@ -96,7 +128,9 @@ fn present(args: &[Value]) -> Outcome {
 
 fn shown(args: &[Value]) -> Outcome {
     match present(args)? {
-        Value::Float(number) => Ok(text(go_json::shown_float(number))),
+        value @ (Value::Float(_) | Value::List(_) | Value::Map(_)) => {
+            bounded(text(go_fmt::sprint(std::slice::from_ref(&value))))
+        }
         value => Ok(value),
     }
 }

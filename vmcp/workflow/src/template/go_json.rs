@@ -73,18 +73,6 @@ fn write_float(number: f64, out: &mut String) {
     };
 }
 
-/// Writes a number as `%v` does: with an exponent of two digits below 1e-4 and from 1e21 on.
-pub(super) fn shown_float(number: f64) -> String {
-    let size = number.abs();
-    if size == 0.0 || !number.is_finite() || (1e-4..1e21).contains(&size) {
-        return number.to_string();
-    }
-    let text = format!("{number:e}");
-    let Some((digits, exponent)) = text.split_once('e') else { return text };
-    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
-    format!("{digits}e{sign}{exponent:0>2}")
-}
-
 fn write_text(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {

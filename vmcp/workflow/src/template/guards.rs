@@ -2,9 +2,11 @@
 //! makes may be too large, and loops and called templates look at the clock. `{{.params.x}}` becomes
 //! `{{.params.x | shown! ".params.x"}}`.
 
-use gotmpl::parse::{ActionNode, CommandNode, Expr, ListNode, Node, PipeNode, Pos, SmolStr};
+use gotmpl::parse::{ActionNode, CommandNode, Expr, ListNode, Node, Number, PipeNode, Pos, SmolStr};
 
-use super::functions::{self, BOUNDED, DEMANDING, GIVEN, IN_TIME, JSON_VALUE, PRESENT, SHOWN, TEXT_MAKERS};
+use super::functions::{
+    self, BOUNDED, DEMANDING, GIVEN, IN_TIME, JSON_VALUE, NOTHING, PRESENT, SHOWN, TEXT_MAKERS,
+};
 
 /// Guards all actions of a tree; `rooted` is true if `.` is the root of the data.
 pub(super) fn guard(list: &mut ListNode, rooted: bool) {
@@ -29,7 +31,11 @@ pub(super) fn guard(list: &mut ListNode, rooted: bool) {
                 guard_repeated(&mut branch.body);
                 branch.else_body.iter_mut().for_each(|body| guard(body, rooted));
             }
-            Node::Template(call) => call.pipe.iter_mut().for_each(|it| pipe(it, rooted)),
+            Node::Template(template) => match &mut template.pipe {
+                Some(given) => pipe(given, rooted),
+                // Go gives it nothing, the engine its caller's data.
+                none => *none = Some(pipe_of(template.pos, call(template.pos, NOTHING, Vec::new()))),
+            },
             Node::Define(define) => guard_repeated(&mut define.body),
             Node::Text(_) | Node::Break(_) | Node::Continue(_) => {}
         }
@@ -42,8 +48,7 @@ pub(super) fn guard_repeated(body: &mut ListNode) {
     guard(body, false);
     if !body.is_empty_tree() {
         let pos = body.pos;
-        let commands = vec![call(pos, IN_TIME, Vec::new())];
-        let pipe = PipeNode { pos, decl: Vec::new(), commands, is_assign: false };
+        let pipe = pipe_of(pos, call(pos, IN_TIME, Vec::new()));
         body.nodes.insert(0, Node::Action(ActionNode { pos, pipe }));
     }
 }
@@ -61,6 +66,10 @@ fn call(pos: Pos, function: &'static str, args: Vec<Expr>) -> CommandNode {
     let mut all = vec![Expr::Identifier(pos, SmolStr::new_static(function))];
     all.extend(args);
     CommandNode { pos, args: all }
+}
+
+fn pipe_of(pos: Pos, command: CommandNode) -> PipeNode {
+    PipeNode { pos, decl: Vec::new(), commands: vec![command], is_assign: false }
 }
 
 fn pipe(pipe: &mut PipeNode, rooted: bool) {
@@ -114,8 +123,7 @@ fn demand(expr: &mut Expr, rooted: bool) {
     let name = Expr::String(pos, functions::name(&name));
     let root = Expr::Variable(pos, SmolStr::new_static("$"), Vec::new());
     let reference = std::mem::replace(expr, Expr::Nil(pos));
-    let commands = vec![call(pos, GIVEN, vec![name, root, reference])];
-    *expr = Expr::Pipe(pos, PipeNode { pos, decl: Vec::new(), commands, is_assign: false });
+    *expr = Expr::Pipe(pos, pipe_of(pos, call(pos, GIVEN, vec![name, root, reference])));
 }
 
 fn dotted(path: &[SmolStr]) -> String {
@@ -124,12 +132,27 @@ fn dotted(path: &[SmolStr]) -> String {
 
 /// Names the value of a pipeline in an error.
 fn described(pipe: &PipeNode) -> String {
-    let last = pipe.commands.last();
-    match last.and_then(|command| command.args.first()) {
-        Some(Expr::Field(_, path)) => dotted(path),
-        Some(Expr::Variable(_, name, path)) => format!("{name}{}", dotted(path)),
-        Some(Expr::Identifier(_, name)) => format!("the result of {name}"),
-        Some(Expr::Dot(_)) => "the current item".to_owned(),
+    let last = pipe.commands.last().map(|command| command.args.as_slice()).unwrap_or_default();
+    match last {
+        [Expr::Identifier(_, name), place, keys @ ..] if name == "index" => {
+            let keys = keys.iter().map(|key| match key {
+                Expr::String(_, key) => format!("[{key:?}]"),
+                Expr::Number(_, Number::Int(place)) => format!("[{place}]"),
+                key => format!("[{}]", reference(key)),
+            });
+            format!("{}{}", reference(place), keys.collect::<Vec<_>>().concat())
+        }
+        [Expr::Identifier(_, name), ..] => format!("the result of {name}"),
+        [first, ..] => reference(first),
+        [] => reference(&Expr::Nil(pipe.pos)),
+    }
+}
+
+fn reference(expr: &Expr) -> String {
+    match expr {
+        Expr::Field(_, path) => dotted(path),
+        Expr::Variable(_, name, path) => format!("{name}{}", dotted(path)),
+        Expr::Dot(_) => "the current item".to_owned(),
         _ => "the value".to_owned(),
     }
 }

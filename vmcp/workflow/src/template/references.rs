@@ -28,6 +28,9 @@ pub(super) fn find(tree: &ListNode, defines: &[DefineNode]) -> Result<References
         found.list(&define.body, false);
     }
     if let Some(name) = found.unknown_functions.first() {
+        if ROOTS.contains(&name.as_str()) {
+            return Err(format!("{name} needs a dot in front: write .{name}"));
+        }
         let known = functions::KNOWN.join(", ");
         return Err(format!("function {name:?} is not defined; there are {known}"));
     }

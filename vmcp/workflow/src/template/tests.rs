@@ -37,7 +37,19 @@ fn texts_are_those_of_go() {
         ("{{printf \"%s-%d\" .params.q 3}}", "bug-3"),
         ("{{index .steps \"search\" \"status\"}}", "completed"),
         ("{{json .params.none}}", "null"),
+        ("{{printf \"%v\" .params.none}}{{print .params.none}}", "<nil><nil>"),
         ("{{define \"x\"}}<{{.}}>{{end}}{{template \"x\" .params.q}}", "<bug>"),
+        ("{{define \"x\"}}{{if .}}data{{else}}none{{end}}{{end}}{{template \"x\"}}", "none"),
+        (
+            "{{gt .params.n 0.5}} {{eq 3 3.0}} {{le .params.f 3}} {{eq .params.f 1 2.5}}",
+            "true true true true",
+        ),
+        (
+            "{{printf \"%.2f|%05d|%-4s|%v\" .params.n 42 .params.q .params.list}}",
+            "1000000.00|00042|bug |[1 two]",
+        ),
+        ("{{-\n  if .params.yes -}}\n a\n{{-\tend}}", "a"),
+        ("{{html .params.q 1 2}}|{{js \"a=b\"}}|{{urlquery \"a b\"}}", "bug1 2|a\\u003Db|a+b"),
     ] {
         assert_eq!(text(source).as_deref(), Ok(expected), "{source}");
     }
@@ -72,6 +84,15 @@ fn a_missing_value_is_an_error_that_names_it() {
         ("{{range .params.list}}{{json $.params.gone}}{{end}}", ".params.gone"),
         ("{{quote .params.missing}}", ".params.missing"),
         ("{{.params.none}}", ".params.none"),
+        ("{{print .params.missing}}", ".params.missing"),
+        ("{{printf \"%s\" .params.missing}}", ".params.missing"),
+        ("{{.params.missing | printf \"%s-%s\" .params.q}}", ".params.missing"),
+        ("{{range .params.list}}{{html $.params.gone}}{{end}}", ".params.gone"),
+        ("{{len .params.missing}}", ".params.missing"),
+        ("{{if gt .params.missing 1}}a{{end}}", ".params.missing"),
+        ("{{index .params.missing \"a\"}}", ".params.missing"),
+        ("{{index .params \"gone\"}}", ".params[\"gone\"]"),
+        ("{{index $.steps.search.output \"nothing\"}}!", "$.steps.search.output[\"nothing\"]"),
         ("{{range .params.list}}{{.x}}{{end}}", "field x"),
     ] {
         let error = text(source).unwrap_err();
@@ -86,6 +107,8 @@ fn mistakes_are_found_when_a_template_is_read() {
         ("{{.params.q", "unclosed action"),
         ("{{upper .params.q}}", "\"upper\" is not defined"),
         ("{{.parms.q}}", ".parms is not defined"),
+        ("{{steps.search.output}}", "write .steps"),
+        ("a {{json params.q}}", "write .params"),
         ("{{if .params.q}}", "without {{end}}"),
         ("{{.params.q}}{{end}}", "unexpected {{end}}"),
     ] {

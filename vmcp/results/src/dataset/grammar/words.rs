@@ -63,6 +63,7 @@ const FILLERS: &[&str] = &[
     "select",
     "show",
     "so",
+    "standard",
     "table",
     "take",
     "that",
@@ -250,6 +251,8 @@ pub(super) fn functions(word: &str) -> &'static [Function] {
         "average" | "averages" | "avg" | "mean" => &[Function::Avg],
         "min" | "minimum" | "smallest" | "lowest" => &[Function::Min],
         "max" | "maximum" | "largest" | "highest" | "biggest" => &[Function::Max],
+        "median" | "medians" => &[Function::Median],
+        "deviation" | "stdev" | "stddev" | "std" => &[Function::Deviation],
         "count" | "counts" | "counting" | "number" => &[Function::Count],
         "statistics" | "stats" | "statistic" | "summarize" | "summary" | "describe" => {
             &[Function::Count, Function::Min, Function::Max, Function::Avg, Function::Sum]

@@ -16,9 +16,9 @@ const MEDIA_TOKENS: u64 = 1600;
 /// Fewest tokens of a text that are worth keeping of it.
 const MIN_CUT_TOKENS: u64 = 16;
 
-/// Cuts a result to `limit` tokens: keeps as many content blocks as fit, in order, after a notice that names
-/// the omission. Of a text that does not fit, the beginning is kept. Returns `None` if the result fits, or is
-/// not understood.
+/// Cuts a result to `limit` tokens: keeps as many whole content blocks as fit, in order, after a notice that
+/// names the omission. Of a first text that does not fit, the beginning is kept. Returns `None` if the result
+/// fits, or is not understood.
 pub(in crate::own_tools) fn cut(result: &RawValue, limit: u64) -> Option<Box<RawValue>> {
     // A token is about four characters, so a result of at most four bytes per token fits without parsing.
     if (result.get().len() as u64).div_ceil(4) <= limit {
@@ -70,7 +70,7 @@ fn fitting<'a>(blocks: &[&'a RawValue], limit: u64) -> Kept<'a> {
     let mut reserved = media.saturating_mul(media_tokens).min(limit / 2);
     let mut left = limit;
     let mut kept = Kept { blocks: Vec::new(), shortened: false };
-    let mut has_gap = false;
+    let (mut has_text, mut has_gap) = (false, false);
     for &block in blocks {
         let for_text = left.saturating_sub(reserved);
         if is_media(block) {
@@ -81,9 +81,11 @@ fn fitting<'a>(blocks: &[&'a RawValue], limit: u64) -> Kept<'a> {
             // It would stand behind what was left out.
         } else if tokens(block) <= for_text {
             left -= tokens(block);
+            has_text = true;
             kept.blocks.push(Cow::Borrowed(block));
         } else {
-            let beginning = beginning(block, for_text);
+            // A part of one more item would read as a whole one; alone it is better than nothing.
+            let beginning = beginning(block, for_text).filter(|_| !has_text);
             (left, has_gap, kept.shortened) = (left.min(reserved), true, beginning.is_some());
             kept.blocks.extend(beginning.map(Cow::Owned));
         }
@@ -144,19 +146,24 @@ mod tests {
     }
 
     #[test]
-    fn items_are_kept_in_order_behind_a_notice() {
-        let result = json!({"content": [text(60), text(60), text(10)], "isError": false, "_meta": {"a": 1}});
-        let cut = limited(&result, 100).unwrap();
+    fn whole_items_are_kept_in_order_behind_a_notice() {
+        for last in [10, 60] {
+            let items = [text(60), text(60), text(last)];
+            let result = json!({"content": items, "isError": false, "_meta": {"a": 1}});
+            let cut = limited(&result, 100).unwrap();
+            let content = cut["content"].as_array().unwrap();
+            assert_eq!(content.len(), 2);
+            let notice = content[0]["text"].as_str().unwrap();
+            assert!(notice.contains("2 of 3 content items omitted."), "{notice}");
+            assert_eq!(content[1], text(60));
+            assert_eq!((&cut["isError"], &cut["_meta"]), (&json!(false), &json!({"a": 1})));
+        }
+        let cut = limited(&json!({"content": [text(120), text(10)]}), 100).unwrap();
         let content = cut["content"].as_array().unwrap();
-        assert_eq!(content.len(), 3);
         let notice = content[0]["text"].as_str().unwrap();
-        assert!(notice.contains("1 of 3 content items omitted, the end of one cut off"), "{notice}");
-        assert_eq!(content[1], text(60));
-        assert_eq!(
-            content[2]["text"],
-            format!("{}… [cut here: 80 of 240 characters omitted]", "word".repeat(40))
-        );
-        assert_eq!((&cut["isError"], &cut["_meta"]), (&json!(false), &json!({"a": 1})));
+        assert!(notice.contains("1 of 2 content items omitted, the end of one cut off"), "{notice}");
+        let beginning = format!("{}… [cut here: 80 of 480 characters omitted]", "word".repeat(100));
+        assert_eq!(content[1]["text"], beginning);
     }
 
     #[test]

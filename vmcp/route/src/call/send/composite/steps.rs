@@ -18,11 +18,12 @@ use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
-use vmcp_workflow::run::{CallEnd, ToolCall, ToolCaller};
+use vmcp_workflow::run::{Answers, CallEnd, ToolCall, ToolCaller};
 
 use super::OpenRun;
 use crate::answer;
 use crate::argument_check;
+use crate::call::input_rounds::{MAX_ROUNDS, pause_before_repeat};
 use crate::call::{self, Denied, ask_client, first_text};
 use crate::caller::Consent;
 use crate::caller::{CallContext, Caller};
@@ -54,7 +55,7 @@ impl ToolCaller for Steps<'_> {
     async fn call(&self, call: ToolCall) -> CallEnd {
         let span = info_span!(parent: &self.span, "composite.step", step = %call.step, tool = %call.tool);
         // Boxed: a step may be a call of any depth, and most calls are no steps.
-        let called: futures::future::BoxFuture<'_, CallEnd> = Box::pin(self.call_tool(call));
+        let called: futures::future::BoxFuture<'_, CallEnd> = Box::pin(self.call_with_state(call));
         called.instrument(span).await
     }
 
@@ -79,6 +80,20 @@ pub(super) fn may_repeat(snapshot: &Snapshot, tool: &str) -> bool {
 }
 
 impl Steps<'_> {
+    /// Calls a tool, again with its own state while the tool wants that back and asks nothing.
+    async fn call_with_state(&self, mut call: ToolCall) -> CallEnd {
+        for round in 0..MAX_ROUNDS {
+            match self.call_tool(call.clone()).await {
+                CallEnd::Asks { questions, state } if questions.is_empty() && state.is_some() => {
+                    pause_before_repeat(round).await;
+                    call.answers = Some(Answers { responses: questions, state });
+                }
+                end => return end,
+            }
+        }
+        CallEnd::Failed(format!("the tool wanted its state back {MAX_ROUNDS} times and came to no end"))
+    }
+
     async fn call_tool(&self, call: ToolCall) -> CallEnd {
         let engine = self.context.engine;
         let snapshot = engine.snapshot();
@@ -134,7 +149,8 @@ async fn call_through_seam(
     };
     if let CheckedArguments::Refused(violations) = &checked {
         authorized.settle(Outcome::ToolError);
-        return Ok(CallEnd::Failed(argument_check::misfit(context, tool, violations)));
+        // Final: a repeated call has the same arguments.
+        return Ok(CallEnd::Refused(argument_check::misfit(context, tool, violations)));
     }
     let params = params(&tool.name, arguments, call, steps.meta.as_deref())
         .map_err(|reason| CallError::InvalidRequest { reason })?;
@@ -154,8 +170,10 @@ fn params(
         let _ = write!(params, ",{}:{meta}", text::quoted(META));
     }
     if let Some(answers) = &call.answers {
-        let responses = Value::Object(answers.responses.clone());
-        let _ = write!(params, ",{}:{responses}", text::quoted(INPUT_RESPONSES));
+        if !answers.responses.is_empty() {
+            let responses = Value::Object(answers.responses.clone());
+            let _ = write!(params, ",{}:{responses}", text::quoted(INPUT_RESPONSES));
+        }
         if let Some(state) = &answers.state {
             let _ = write!(params, ",{}:{}", text::quoted(REQUEST_STATE), text::quoted(state));
         }
@@ -187,20 +205,20 @@ fn end(response: Response) -> CallEnd {
 fn asks(result: &Payload) -> CallEnd {
     let question: Value = serde_json::from_str(result.get()).unwrap_or_default();
     let questions = question.get(INPUT_REQUESTS).and_then(Value::as_object).cloned().unwrap_or_default();
-    if questions.is_empty() {
-        return CallEnd::Failed("the tool wants its own state back, for which a step cannot wait".to_owned());
-    }
     let state = question.get(REQUEST_STATE).and_then(Value::as_str).map(str::to_owned);
+    if questions.is_empty() && state.is_none() {
+        return CallEnd::Failed("the tool wants an answer and asks nothing".to_owned());
+    }
     CallEnd::Asks { questions, state }
 }
 
-/// Returns the value of a result: its structured content, else its blocks by kind, as ToolHive names them:
-/// `text`, `text_1`, `image_0`, `audio_0`, `resource_0`.
+/// Returns the value of a result: its structured content, of any type, else its blocks by kind, as ToolHive
+/// names them: `text`, `text_1`, `image_0`, `audio_0`, `resource_0`.
 fn complete(result: &Payload) -> CallEnd {
     let mut result: Value = serde_json::from_str(result.get()).unwrap_or_default();
     let content = result.get_mut("content").map(Value::take).unwrap_or_default();
     if let Some(structured) = result.get_mut("structuredContent").map(Value::take)
-        && structured.is_object()
+        && !structured.is_null()
     {
         return CallEnd::Complete { output: structured, content };
     }
@@ -234,4 +252,47 @@ fn complete(result: &Payload) -> CallEnd {
 
 fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn payload(value: &Value) -> Payload {
+        Payload::from(raw(value))
+    }
+
+    #[test]
+    fn structured_content_of_any_type_is_the_value_of_a_step() {
+        for structured in [json!([1, 2]), json!({ "a": 1 }), json!("text"), json!(0), json!(false)] {
+            let content = json!([{ "type": "text", "text": "x" }]);
+            let result = json!({ "content": content, "structuredContent": structured });
+            let end = complete(&payload(&result));
+            assert_eq!(end, CallEnd::Complete { output: structured, content });
+        }
+        let result = json!({ "content": [{ "type": "text", "text": "x" }], "structuredContent": null });
+        let CallEnd::Complete { output, .. } = complete(&payload(&result)) else { panic!("{result}") };
+        assert_eq!(output, json!({ "text": "x" }));
+    }
+
+    #[test]
+    fn a_tool_that_wants_its_state_back_gets_it_alone() {
+        let result = json!({ "resultType": "input_required", "requestState": "its own" });
+        let CallEnd::Asks { questions, state } = asks(&payload(&result)) else { panic!("{result}") };
+        assert!(questions.is_empty());
+        let call = ToolCall {
+            step: "a".to_owned(),
+            tool: "t".to_owned(),
+            arguments: Map::new(),
+            deadline: Duration::from_secs(1),
+            answers: Some(Answers { responses: questions, state }),
+        };
+        let params = params("t", &raw(&json!({})), &call, None).unwrap();
+        assert_eq!(params.get(REQUEST_STATE), Some("\"its own\""));
+        assert_eq!(params.get(INPUT_RESPONSES), None);
+        let nothing = asks(&payload(&json!({ "resultType": "input_required" })));
+        assert!(matches!(nothing, CallEnd::Failed(_)), "{nothing:?}");
+    }
 }
