@@ -27,7 +27,7 @@ use self::membership::is_member;
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
-use crate::references::{CaBundle, DereferenceError, ReferencedSecrets, policies_in_config_map};
+use crate::references::{CaBundle, DereferenceError, ReferencedSecrets, adder, policies_in_config_map};
 use crate::runtime::{ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
 use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
 
@@ -253,20 +253,24 @@ fn entries_of(all: &ResourceStores, namespace: &str) -> Vec<Arc<MCPServerEntry>>
 
 /// Returns the name of the MCPExternalAuthConfig of each backend that has one, by name of the backend. A
 /// backend of another namespace gets the credentials that an entry names for it, and no others: neither its
-/// own, which are of its namespace, nor the default.
+/// own, which are of its namespace, nor the default. A backend that clients added gets its own alone: clients
+/// choose its URL.
 pub(super) fn auth_configs_of(
     server: &VirtualMCPServer,
     references: &References,
 ) -> BTreeMap<String, String> {
     let outgoing = server.spec.outgoing_auth.clone().unwrap_or_default();
     let own = |reference: Option<&LocalReference>| reference.map(|reference| reference.name.clone());
-    let servers = references.servers.iter();
-    let servers =
-        servers.map(|server| (server.name_any(), own(server.spec.external_auth_config_ref.as_ref())));
-    let entries = references.entries.iter();
-    let entries = entries.map(|entry| (entry.name_any(), own(entry.spec.external_auth_config_ref.as_ref())));
-    let resolve = |(name, own): (String, Option<String>)| {
-        let config = outgoing.resolve(&name, own.as_deref())?.to_owned();
+    let servers = references.servers.iter().map(|server| {
+        let is_added = adder::<MCPServer>(server).is_some();
+        (server.name_any(), own(server.spec.external_auth_config_ref.as_ref()), is_added)
+    });
+    let entries = references.entries.iter().map(|entry| {
+        let is_added = adder::<MCPServerEntry>(entry).is_some();
+        (entry.name_any(), own(entry.spec.external_auth_config_ref.as_ref()), is_added)
+    });
+    let resolve = |(name, own, is_added): (String, Option<String>, bool)| {
+        let config = if is_added { own? } else { outgoing.resolve(&name, own.as_deref())?.to_owned() };
         Some((name, config))
     };
     let granted = references.cross_namespace.backends.keys().filter_map(|name| {
@@ -276,7 +280,11 @@ pub(super) fn auth_configs_of(
             .filter(|entry| entry.kind == BackendAuthType::ExternalAuthConfigRef)?;
         Some((name.clone(), entry.external_auth_config_ref.as_ref()?.name.clone()))
     });
-    servers.chain(entries).filter_map(resolve).chain(granted).collect()
+    // Of several backends with one name the first one is called: the credentials of another one are not for
+    // its URL.
+    let mut seen = BTreeSet::new();
+    let called = servers.chain(entries).filter(|(name, ..)| seen.insert(name.clone()));
+    called.filter_map(resolve).chain(granted).collect()
 }
 
 /// Returns the name of the MCPToolConfig of each backend that has one in this namespace, by name of the
@@ -300,7 +308,10 @@ pub(super) fn tool_configs_of(
         Some((name, config))
     };
     let granted = references.cross_namespace.backends.keys().map(|name| (name.clone(), None));
-    servers.chain(entries).chain(granted).filter_map(resolve).collect()
+    // As credentials are: of several backends with one name, the first one's.
+    let mut seen = BTreeSet::new();
+    let called = servers.chain(entries).chain(granted).filter(|(name, _)| seen.insert(name.clone()));
+    called.filter_map(resolve).collect()
 }
 
 /// Returns each reference to an MCPWebhookConfig, by its name and scope: the server's own, and those of its

@@ -77,3 +77,6 @@ fn missing_provider(server: &VirtualMCPServer, config: &MCPExternalAuthConfig) -
         "people sign in at {provider} nowhere; add it to spec.authServerConfig.upstreamProviders of the VirtualMCPServer"
     ))
 }
+
+#[cfg(test)]
+mod tests;
