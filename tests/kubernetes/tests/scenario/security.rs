@@ -28,7 +28,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: grantor}
 subjects: [{kind: User, name: grantor, apiGroup: rbac.authorization.k8s.io}]";
 
 /// Installs `deploy/`, and a tenant who may write our resources, Deployments and Services of the namespace.
-async fn install(cluster: &Cluster, place: &Namespace) {
+pub(super) async fn install(cluster: &Cluster, place: &Namespace) {
     let deploy = repository().join("deploy").display().to_string();
     cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.expect("installed");
     cluster.await_definitions().await;
