@@ -3,6 +3,7 @@
 
 mod cross_namespace;
 mod membership;
+mod service_owners;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub(super) use self::cross_namespace::{
 };
 pub(super) use self::membership::group_of;
 use self::membership::is_member;
+use self::service_owners::without_service;
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
@@ -49,6 +51,8 @@ pub(super) struct References {
     pub authz_file: Option<String>,
     /// The MCPExternalAuthConfigs of the namespace, by name.
     pub auth_configs: BTreeMap<String, Arc<MCPExternalAuthConfig>>,
+    /// Backends with credentials whose Service does not exist, or belongs to another owner.
+    pub without_service: BTreeSet<String>,
     /// The MCPToolConfigs that backends use, by name.
     pub tool_configs: BTreeMap<String, Arc<MCPToolConfig>>,
     /// The MCPWebhookConfigs that the server and its backends use, by name.
@@ -101,6 +105,7 @@ pub(super) async fn dereference(
     last_good: &LastGood,
 ) -> Result<References, DereferenceError> {
     let mut references = from_stores(server, context);
+    references.without_service = without_service(server, &references, context);
     let namespace = server.namespace().unwrap_or_default();
     references.secrets =
         ReferencedSecrets::read(context, &namespace, &secrets_of(server, &references)).await?;

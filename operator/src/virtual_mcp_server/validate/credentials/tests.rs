@@ -75,3 +75,13 @@ fn a_backend_that_clients_added_gets_no_credentials_but_its_own() {
         Some([(ADDED_BY_LABEL.to_owned(), "x".to_owned())].into());
     assert!(!is_sent(&program), "a program that clients added");
 }
+
+#[test]
+fn credentials_go_to_the_service_of_the_server_alone() {
+    let ours = with_server(with(Vec::new()), "jira");
+    assert!(plan(DEFAULT, &ours).configuration.expect("valid").backends[0].enabled);
+    let taken = References { without_service: ["jira".to_owned()].into(), ..ours };
+    let plan = plan(DEFAULT, &taken);
+    assert!(!plan.configuration.expect("valid all the same").backends[0].enabled);
+    assert!(plan.unusable["jira"].contains("another object has its name"), "{:?}", plan.unusable);
+}
