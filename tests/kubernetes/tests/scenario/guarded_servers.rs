@@ -182,8 +182,12 @@ async fn callers_of_an_edit_come_after_its_guards() {
     };
     assert_eq!(callers().await, Some(1), "the old pod serves every caller");
     drop(operator);
-    let _operator = Operator::start(&place).await;
-    await_condition::<MCPServer>(&place, "late", "Valid", "True", "ConfigValid").await;
+    let operator = Operator::start(&place).await;
+    place
+        .eventually("a look at the server", async || {
+            (operator.reconciles("MCPServer").await > 0).then_some(())
+        })
+        .await;
     assert_eq!(callers().await, Some(1), "also after a restart");
 
     let condition = |kind: &str| json!({ "type": kind, "status": "True" });
