@@ -214,7 +214,7 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
             .as_ref()
             .and_then(|reference| all.telemetry_configs.get(&namespace, &reference.name)),
         oidc: oidc_config_of(server).and_then(|name| all.oidc_configs.get(&namespace, name)),
-        embedding_server: all.embedding_servers.get(&namespace, embedding_server_of(server)),
+        embedding_server: all.embedding_servers.get(&namespace, &embedding_server_of(server)),
         composite_tools: composite_tool_refs_of(server)
             .filter_map(|name| Some((name.to_owned(), all.composite_tool_definitions.get(&namespace, name)?)))
             .collect(),
@@ -393,11 +393,12 @@ pub(super) fn oidc_config_of(server: &VirtualMCPServer) -> Option<&str> {
     server.spec.incoming_auth.get("oidcConfigRef")?.get("name")?.as_str()
 }
 
-/// Returns the name of the EmbeddingServer: the named one, else that of the managed one, which has the
-/// server's own name.
-pub(super) fn embedding_server_of(server: &VirtualMCPServer) -> &str {
-    let named = server.spec.embedding_server_ref.as_ref().map(|reference| reference.name.as_str());
-    named.unwrap_or_else(|| server.metadata.name.as_deref().unwrap_or_default())
+/// Returns the name of the EmbeddingServer: the named one, else that of the managed one.
+pub(super) fn embedding_server_of(server: &VirtualMCPServer) -> String {
+    match &server.spec.embedding_server_ref {
+        Some(reference) => reference.name.clone(),
+        None => names::embedding_server(server.metadata.name.as_deref().unwrap_or_default()),
+    }
 }
 
 /// Returns all Secrets that the server, its clients' keys, its decision point, its store, its identity
