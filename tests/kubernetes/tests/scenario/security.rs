@@ -97,6 +97,14 @@ async fn an_approval_takes_the_right_to_change_the_server(cluster: &Cluster, pla
         })
         .await;
     tenant.patch("x", &params, &approve).await.expect("approved");
+    for key in ["toolhive.stacklok.com/restarted-at", "toolhive.stacklok.com/paused"] {
+        let order = Patch::Merge(json!({ "metadata": { "annotations": { key: "true" } } }));
+        let refused = writer.patch("x", &params, &order).await.unwrap_err().to_string();
+        assert!(refused.contains("create Deployments"), "{refused}");
+        tenant.patch("x", &params, &order).await.expect("ordered");
+    }
+    let note = Patch::Merge(json!({ "metadata": { "annotations": { "example.com/note": "a" } } }));
+    writer.patch("x", &params, &note).await.expect("noted");
 }
 
 /// A grant makes the operator add callers to NetworkPolicies of the granted servers.
