@@ -131,7 +131,7 @@ fn service(server: &ValidMCPServer) -> Service {
     Service {
         metadata: server.overrides.proxy_service.on(metadata(&server.name)),
         spec: Some(ServiceSpec {
-            // Also where it is the default: another type, which somebody else sets, would lead elsewhere.
+            // The default, and among the desired fields: an edit to `ExternalName` would lead elsewhere.
             type_: Some("ClusterIP".to_owned()),
             selector: Some(selector),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),

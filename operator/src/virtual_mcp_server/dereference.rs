@@ -41,7 +41,8 @@ pub(super) struct References {
     pub group_exists: bool,
     /// The MCPServers of the group, by name.
     pub servers: Vec<Arc<MCPServer>>,
-    /// The MCPServerEntries of the group, by name, and after them its MCPRemoteProxies, as entries.
+    /// The server's own backends, as entries; after them the MCPServerEntries of the group, by name, and its
+    /// MCPRemoteProxies, as entries.
     pub entries: Vec<Arc<MCPServerEntry>>,
     /// The backends of other namespaces.
     pub cross_namespace: CrossNamespaceBackends,
@@ -228,8 +229,9 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
         let (group, server_of) = (backend.spec.group_ref.as_ref(), backend.spec.vmcp_ref.as_ref());
         is_member(server, group, server_of, backend.labels())
     });
-    let inline = server.spec.backends.iter();
-    references.entries.extend(inline.map(|backend| Arc::new(backend.as_entry(&namespace))));
+    // First: the author of the server has chosen these, and an entry of their name is of another author.
+    let inline = server.spec.backends.iter().map(|backend| Arc::new(backend.as_entry(&namespace)));
+    references.entries = inline.chain(std::mem::take(&mut references.entries)).collect();
     let used: BTreeSet<String> = auth_configs_of(server, &references).into_values().collect();
     references.auth_configs.retain(|name, _| used.contains(name));
     let used: BTreeSet<String> = tool_configs_of(server, &references).into_values().collect();

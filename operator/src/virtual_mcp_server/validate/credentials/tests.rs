@@ -42,7 +42,7 @@ fn sent(spec: &str, references: &References) -> Vec<(String, bool)> {
     configuration.backends.into_iter().map(|backend| (backend.url, backend.auth.is_some())).collect()
 }
 
-/// MCPServerEntries come before MCPRemoteProxies and `spec.backends`: the first one of a name is called.
+/// As an MCPServerEntry and an MCPRemoteProxy of one name: the first one is called.
 #[test]
 fn credentials_of_a_backend_reach_no_other_backend_of_its_name() {
     let theirs = entry("thief.example", "");
