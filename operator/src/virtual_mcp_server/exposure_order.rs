@@ -13,12 +13,14 @@
 //! nothing: before the first report of a pod, the exposure stays as it is.
 
 mod current;
+mod sources;
 mod uptake;
 
 use vmcp_crds::lower::Identity;
 use vmcp_crds::virtual_mcp_server::{HTTP_ROUTE, SERVICE_TYPE, ServiceType, Validated};
 
 pub(super) use self::current::CurrentExposure;
+use self::sources::narrow;
 pub(super) use self::uptake::{ConfigurationWrites, Uptake, uptake};
 use super::last_good::MountedConfiguration;
 use super::names;
@@ -158,26 +160,6 @@ impl ExposureOrder {
         }
         keeps
     }
-}
-
-/// Keeps the sources that are admitted already; returns true if some are left out.
-/// An empty list admits all. Two lists without a common source are replaced at once while a guard is dropped:
-/// the new sources then reach the server while it still asks for more. Otherwise the stored one stays.
-fn narrow<T: Clone + PartialEq>(wanted: &mut Vec<T>, current: &[T], drops_a_guard: bool) -> bool {
-    if is_within(wanted, current) {
-        return false;
-    }
-    let common: Vec<T> = current.iter().filter(|source| wanted.contains(source)).cloned().collect();
-    if common.is_empty() && drops_a_guard && !wanted.is_empty() {
-        return false;
-    }
-    *wanted = if common.is_empty() { current.to_vec() } else { common };
-    true
-}
-
-/// Returns true if a list of sources admits only sources that the other admits; an empty list admits all.
-fn is_within<T: PartialEq>(inner: &[T], outer: &[T]) -> bool {
-    outer.is_empty() || (!inner.is_empty() && inner.iter().all(|source| outer.contains(source)))
 }
 
 /// Returns true for a Service that leads out of the cluster, or a route.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use vmcp_crds::fields::resource_overrides::MetadataOverrides;
 use vmcp_crds::virtual_mcp_server::{ServiceType, Validated};
 
-use super::is_within;
+use super::sources::is_within;
 use crate::runtime::{Child, ChildKind, Context};
 use crate::virtual_mcp_server::names;
 use crate::virtual_mcp_server::objects::StoredMetadata;
