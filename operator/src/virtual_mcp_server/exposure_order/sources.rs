@@ -49,7 +49,7 @@ impl Source for NetworkPolicyPeer {
     }
 }
 
-/// Returns true if a selector asks for all that the other asks for, so that it selects no more.
+/// Returns true if `inner` asks for everything that `outer` asks for, so that it selects no more.
 fn covers_selector(outer: &LabelSelector, inner: &LabelSelector) -> bool {
     let has_label = |(key, value): (&String, &String)| {
         inner.match_labels.as_ref().is_some_and(|labels| labels.get(key) == Some(value))
@@ -92,8 +92,11 @@ pub(super) fn narrow<T: Source>(wanted: &mut Vec<T>, current: &[T], drops_a_guar
     }
     let is_in = |source: &T, sources: &[T]| sources.iter().any(|outer| outer.covers(source));
     let mut common: Vec<T> = wanted.iter().filter(|source| is_in(source, current)).cloned().collect();
-    let kept: Vec<T> =
-        current.iter().filter(|source| is_in(source, wanted) && !is_in(source, &common)).cloned().collect();
+    let kept: Vec<T> = current
+        .iter()
+        .filter(|source| is_in(source, wanted.as_slice()) && !is_in(source, common.as_slice()))
+        .cloned()
+        .collect();
     common.extend(kept);
     if common.is_empty() && drops_a_guard && !wanted.is_empty() {
         return false;
