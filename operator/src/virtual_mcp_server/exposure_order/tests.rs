@@ -233,6 +233,17 @@ fn a_part_of_the_admitted_sources_waits_for_nothing() {
     assert_eq!(state("10.1.0.0/16"), (vec!["10.1.0.0/16".to_owned()], vec![]));
     let held = vec![SOURCE_RANGES, NETWORK_POLICY];
     assert_eq!(state("0.0.0.0/0"), (vec!["10.0.0.0/8".to_owned()], held));
+
+    let route =
+        |hosts: &str| format!("{{httpRoute: {{parentRefs: [{{name: gw}}], hostnames: [{hosts}]}}, {KEYS}}}");
+    let (mounted, current) =
+        (configuration(&route("a.example, b.example")), with_route(&route("a.example, b.example")));
+    let state = |hosts: &str| {
+        let order = ordered(&route(hosts), &references(), Some(&mounted), Some(&mounted.text), &current);
+        (order.server.http_route.is_some(), order.held, order.keep.len())
+    };
+    assert_eq!(state("b.example"), (true, vec![], 0));
+    assert_eq!(state("b.example, c.example"), (false, vec![HTTP_ROUTE], 1));
 }
 
 #[test]
