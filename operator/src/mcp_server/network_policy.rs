@@ -3,14 +3,17 @@
 
 mod callers_order;
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::networking::v1::{
     IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
     NetworkPolicySpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use vmcp_crds::lower::ADMIN_PORT;
+use vmcp_crds::mcp_server::MCPServerNetworkPolicy;
 
-pub(super) use self::callers_order::RunningIngress;
+pub(super) use self::callers_order::{RunningIngress, without_removed_callers};
 use super::names::{WORKLOAD_NAME, metadata};
 use super::permission_profile::Egress;
 use super::validate::ValidMCPServer;
@@ -29,7 +32,8 @@ pub(super) fn network_policy(
     guards: Option<&str>,
     settings: &BuildSettings,
 ) -> Option<NetworkPolicy> {
-    let wanted = server.network_policy.enabled.then(|| callers(server));
+    let policy = &server.network_policy;
+    let wanted = policy.enabled.then(|| callers(server.group.as_deref(), &server.granted_namespaces, policy));
     let admitted = running.admitted(guards, wanted);
     let ingress = admitted.map(|callers| ingress(server, callers, settings));
     let egress = egress(&server.egress);
@@ -50,11 +54,15 @@ pub(super) fn network_policy(
     })
 }
 
-/// Returns the callers that the server admits: the VirtualMCPServers that serve the group, of its namespace
-/// and of granted ones, and those that the resource names.
-fn callers(server: &ValidMCPServer) -> Vec<NetworkPolicyPeer> {
+/// Returns the callers that a server admits: the VirtualMCPServers that serve its group, of its namespace and
+/// of granted ones, and those that the resource names.
+fn callers(
+    group: Option<&str>,
+    granted_namespaces: &BTreeSet<String>,
+    policy: &MCPServerNetworkPolicy,
+) -> Vec<NetworkPolicyPeer> {
     // A VirtualMCPServer without a group serves all servers of its namespace.
-    let groups = server.group.iter().map(|group| group_label(group)).chain([String::new()]).collect();
+    let groups = group.into_iter().map(group_label).chain([String::new()]).collect();
     let vmcp = NetworkPolicyPeer {
         pod_selector: Some(LabelSelector {
             match_labels: Some([("app.kubernetes.io/name".to_owned(), "vmcp".to_owned())].into()),
@@ -67,8 +75,8 @@ fn callers(server: &ValidMCPServer) -> Vec<NetworkPolicyPeer> {
         ..NetworkPolicyPeer::default()
     };
     std::iter::once(vmcp)
-        .chain(granted(server))
-        .chain(server.network_policy.ingress_from.iter().cloned())
+        .chain(granted(granted_namespaces))
+        .chain(policy.ingress_from.iter().cloned())
         .collect()
 }
 
@@ -97,8 +105,7 @@ fn ingress(
 }
 
 /// Returns the VirtualMCPServers of namespaces that a ReferenceGrant names.
-fn granted(server: &ValidMCPServer) -> Option<NetworkPolicyPeer> {
-    let namespaces = &server.granted_namespaces;
+fn granted(namespaces: &BTreeSet<String>) -> Option<NetworkPolicyPeer> {
     (!namespaces.is_empty()).then(|| NetworkPolicyPeer {
         namespace_selector: Some(LabelSelector {
             match_labels: None,

@@ -13,20 +13,19 @@
 //! nothing: before the first report of a pod, the exposure stays as it is.
 
 mod current;
-mod sources;
 mod uptake;
 
 use vmcp_crds::lower::Identity;
 use vmcp_crds::virtual_mcp_server::{HTTP_ROUTE, SERVICE_TYPE, ServiceType, Validated};
 
 pub(super) use self::current::CurrentExposure;
-use self::sources::narrow;
 pub(super) use self::uptake::{ConfigurationWrites, Uptake, uptake};
 use super::last_good::MountedConfiguration;
 use super::names;
 use super::objects;
 use super::validate::Plan;
 use crate::runtime::ChildKind;
+use crate::workload::network::sources::narrow;
 
 /// Path of the field with the addresses that a load balancer lets in.
 const SOURCE_RANGES: &str = "spec.service.loadBalancerSourceRanges";

@@ -1,22 +1,25 @@
-//! Order of guards and callers, where an edit changes both. Pure, but for [`RunningIngress::read`].
+//! Order of guards and callers, where an edit changes both.
 //!
 //! The NetworkPolicy changes in one call of the API server; guards take effect when the last pod from before
 //! them is gone. Callers that an edit adds wait for this moment: they would reach pods that do not ask who
 //! calls. Callers that it removes go at once. Everything is decided from stored objects, so that a restart of
 //! the operator changes nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyPeer};
+use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyPeer, NetworkPolicySpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use vmcp_crds::MCPServer;
 
+use super::callers;
 use crate::mcp_server::guards::ValidGuards;
-use crate::mcp_server::names::{WORKLOAD_NAME, child_name};
+use crate::mcp_server::names::{WORKLOAD_NAME, child_name, metadata};
 use crate::runtime::{Context, workload_labels};
+use crate::workload::network::sources::narrow;
 use crate::workload::of_deployment;
 
 /// The pods of a server, and the callers that its NetworkPolicy admits.
@@ -71,10 +74,41 @@ impl RunningIngress {
     ) -> Option<Vec<NetworkPolicyPeer>> {
         let waits = guards.is_some() && self.has_pods && self.guards.as_deref() != guards;
         let Some(stored) = self.callers.as_ref().filter(|_| waits) else { return wanted };
-        let mut common = wanted.unwrap_or_else(|| stored.clone());
-        common.retain(|caller| stored.contains(caller));
-        Some(if common.is_empty() { stored.clone() } else { common })
+        let Some(mut callers) = wanted else { return Some(stored.clone()) };
+        narrow(&mut callers, stored, false);
+        Some(callers)
     }
+}
+
+/// Returns the stored NetworkPolicy without callers that the resource names no longer, for a resource that is
+/// refused: their removal waits for no reference. `None` leaves the policy as it is.
+pub(in crate::mcp_server) fn without_removed_callers(
+    context: &Context,
+    server: &MCPServer,
+    granted_namespaces: &BTreeSet<String>,
+) -> Option<NetworkPolicy> {
+    let policy = server.spec.network_policy.clone().unwrap_or_default();
+    let (uid, name) = (server.metadata.uid.as_deref().unwrap_or_default(), server.name_any());
+    let stored =
+        context.children.typed::<NetworkPolicy>(uid, &child_name(&name)).filter(|_| policy.enabled)?;
+    let group = server.spec.group_ref.as_ref().map(|group| group.name.as_str());
+    let spec = narrowed(stored, callers(group, granted_namespaces, &policy))?;
+    Some(NetworkPolicy { metadata: metadata(&name), spec: Some(spec) })
+}
+
+/// Returns a stored policy with the wanted callers, as far as it admits them; `None` if it admits no others.
+pub(super) fn narrowed(
+    stored: NetworkPolicy,
+    mut wanted: Vec<NetworkPolicyPeer>,
+) -> Option<NetworkPolicySpec> {
+    let admitted = callers_of(stored.clone()).filter(|callers| !callers.is_empty())?;
+    narrow(&mut wanted, &admitted, false);
+    if wanted == admitted {
+        return None;
+    }
+    let mut spec = stored.spec?;
+    spec.ingress.as_mut()?.first_mut()?.from = Some(wanted);
+    Some(spec)
 }
 
 /// Returns the digest of the guards that the template and every pod have. Before the Deployment's controller

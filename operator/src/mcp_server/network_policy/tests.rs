@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use vmcp_crds::MCPServer;
 use vmcp_crds::lower::PolicyCheck;
 
-use super::{NetworkPolicy, RunningIngress};
+use super::callers_order::narrowed;
+use super::{NetworkPolicy, NetworkPolicyPeer, NetworkPolicySpec, RunningIngress};
 use crate::mcp_server::controller::plan;
 use crate::mcp_server::dereference::References;
 use crate::runtime::{BuildSettings, ChildKind, Desired};
@@ -135,4 +136,30 @@ fn callers_that_an_edit_adds_wait_for_the_guards_of_the_same_edit() {
         Some(1),
         "what closes waits for nothing"
     );
+}
+
+/// The references of a refused resource are not looked at.
+#[test]
+fn callers_that_an_edit_removes_wait_for_no_reference() {
+    let peer = |text: &str| serde_saphyr::from_str::<NetworkPolicyPeer>(text).unwrap();
+    let stored =
+        || object::<NetworkPolicy>(&made(OPENED, RunningIngress::default()), ChildKind::NetworkPolicy);
+    let admitted = callers_of_spec(stored().unwrap().spec.unwrap());
+    let [own, range] = admitted.as_slice() else { panic!("two callers: {admitted:?}") };
+    let part = peer("ipBlock: {cidr: 10.1.0.0/16}");
+    for (wanted, expected) in [
+        (vec![own.clone()], Some(vec![own.clone()])),
+        (vec![own.clone(), part.clone()], Some(vec![own.clone(), part])),
+        (vec![own.clone(), range.clone()], None),
+        (vec![own.clone(), peer("namespaceSelector: {}")], Some(vec![own.clone()])),
+        (vec![own.clone(), range.clone(), peer("namespaceSelector: {}")], None),
+    ] {
+        let spec = narrowed(stored().unwrap(), wanted.clone());
+        assert_eq!(spec.map(callers_of_spec), expected, "{wanted:?}");
+    }
+}
+
+fn callers_of_spec(spec: NetworkPolicySpec) -> Vec<NetworkPolicyPeer> {
+    let first = spec.ingress.into_iter().flatten().next();
+    first.and_then(|rule| rule.from).unwrap_or_default()
 }

@@ -8,10 +8,10 @@ use serde_json::Value;
 use vmcp_crds::fields::resource_overrides::MetadataOverrides;
 use vmcp_crds::virtual_mcp_server::{ServiceType, Validated};
 
-use super::sources::is_within;
 use crate::runtime::{Child, ChildKind, Context};
 use crate::virtual_mcp_server::names;
 use crate::virtual_mcp_server::objects::StoredMetadata;
+use crate::workload::network::sources::is_within;
 
 /// The exposure of a server as its objects are stored.
 #[derive(Debug, Clone, Default, PartialEq)]

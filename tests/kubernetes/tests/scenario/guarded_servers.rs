@@ -199,5 +199,9 @@ async fn callers_of_an_edit_come_after_its_guards() {
     let patched = pods.patch_status(&new.name_any(), &PatchParams::default(), &Patch::Merge(status)).await;
     drop(patched.expect("patched"));
     place.eventually("the caller that the edit added", async || (callers().await? == 2).then_some(())).await;
+    // A removed caller waits for no reference.
+    place.apply(&server(", oidcConfigRef: {name: none, audience: a}")).await;
+    await_condition::<MCPServer>(&place, "late", "Valid", "False", "ConfigInvalid").await;
+    place.eventually("the caller to go", async || (callers().await? == 1).then_some(())).await;
     place.remove().await;
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 /// A source of connections.
-pub(super) trait Source: Clone + PartialEq {
+pub(crate) trait Source: Clone + PartialEq {
     /// Returns true if every connection from `other` is known to be one from this source.
     fn covers(&self, other: &Self) -> bool;
 }
@@ -86,7 +86,7 @@ fn range(cidr: &str) -> Option<(u32, u128, u32)> {
 ///
 /// Two lists without a common source are replaced at once while a guard is dropped: the new sources then reach
 /// the server while it still asks for more. Otherwise the stored list stays.
-pub(super) fn narrow<T: Source>(wanted: &mut Vec<T>, current: &[T], drops_a_guard: bool) -> bool {
+pub(crate) fn narrow<T: Source>(wanted: &mut Vec<T>, current: &[T], drops_a_guard: bool) -> bool {
     if is_within(wanted, current) {
         return false;
     }
@@ -106,7 +106,7 @@ pub(super) fn narrow<T: Source>(wanted: &mut Vec<T>, current: &[T], drops_a_guar
 }
 
 /// Returns true if a list of sources admits only sources that the other admits.
-pub(super) fn is_within<T: Source>(inner: &[T], outer: &[T]) -> bool {
+pub(crate) fn is_within<T: Source>(inner: &[T], outer: &[T]) -> bool {
     let covered = |source: &T| outer.iter().any(|other| other.covers(source));
     outer.is_empty() || (!inner.is_empty() && inner.iter().all(covered))
 }
