@@ -66,10 +66,6 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         "self.metadata.name.matches('^[a-z]') || !has(self.spec.console) || !(self.spec.console.access in ['tokens', 'oidc'])",
         "the name begins with a digit, and console.access makes a Service named NAME-console; choose a name that begins with a letter",
     );
-    let managed: Rule = (
-        "(size(self.metadata.name) <= 48 && self.metadata.name.matches('^[a-z]')) || !has(self.spec.optimizer) || !self.spec.optimizer.enabled || !has(self.spec.optimizer.embeddings) || !has(self.spec.optimizer.embeddings.tei) || !has(self.spec.optimizer.embeddings.tei.managed)",
-        "the name does not fit the EmbeddingServer that tei.managed makes; choose at most 48 characters that begin with a letter, or name an EmbeddingServer in embeddingServerRef",
-    );
     let server: Rule = (
         "size(self.metadata.name) <= 59 && !self.metadata.name.contains('.')",
         "the name is too long or has a dot; choose at most 59 characters without dots, for a Service is named mcp-NAME",
@@ -91,7 +87,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         "the name is too long, has a dot or begins with a digit; choose at most 59 letters, digits and '-' that begin with a letter, for a Service is named NAME-api",
     );
     vec![
-        definition::<VirtualMCPServer>(&[vmcp, console, managed]),
+        definition::<VirtualMCPServer>(&[vmcp, console]),
         definition::<MCPGroup>(&[]),
         definition::<MCPServer>(&[server, reserved]),
         definition::<MCPServerEntry>(&[entry, reserved]),

@@ -17,4 +17,4 @@ mod tests;
 mod validate;
 
 pub(crate) use self::controller::controller;
-pub(crate) use self::names::backend;
+pub(crate) use self::names::{backend, child_name};

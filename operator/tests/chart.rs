@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::CommandFactory as _;
 use serde_json::Value;
+use vmcp_crds::ApiGroup;
 use vmcp_operator::cli::Cli;
 use vmcp_operator::runtime::{author_rights_page, author_rights_policy, rights};
 
@@ -154,6 +155,17 @@ fn the_rights_of_authors_are_those_of_the_table() {
     for plural in plurals.split(", ") {
         let file = definitions.join(format!("{plural}.toolhive.stacklok.com.yaml"));
         assert!(file.exists(), "the policy names the unknown kind {plural}");
+    }
+}
+
+/// Of a version that the API server does not serve, it would find no parameters, and the policies would refuse
+/// nothing.
+#[test]
+fn policies_read_their_parameters_in_the_stored_version() {
+    let template = fs::read_to_string(chart("templates/admission.yaml")).unwrap();
+    for group in [ApiGroup::Vmcp, ApiGroup::ToolHive] {
+        let parameters = format!("(dict \"name\" \"{}\" \"version\" \"{}\"", group.name(), group.version());
+        assert!(template.contains(&parameters), "{parameters}");
     }
 }
 

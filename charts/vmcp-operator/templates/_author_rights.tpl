@@ -100,7 +100,7 @@
 - expression: >-
     !(request.kind.kind in ['VirtualMCPServer']) ||
     !(object.spec.?optimizer.?tools.orValue([]).exists(word, word in ['add_mcp_server', 'remove_mcp_server', 'enable_mcp_server', 'disable_mcp_server', 'install_server'])) ||
-    authorizer.group('toolhive.stacklok.com').resource('mcpserverentries').namespace(request.namespace).check('create').allowed()
+    authorizer.group(request.kind.group).resource('mcpserverentries').namespace(request.namespace).check('create').allowed()
   message: spec.optimizer.tools lets its clients add, switch and remove MCPServerEntries; this takes the right to create MCPServerEntries in the namespace
   reason: Forbidden
 - expression: >-
@@ -112,7 +112,7 @@
 - expression: >-
     !(request.kind.kind in ['VirtualMCPServer']) ||
     !(object.spec.?optimizer.?admin.?allow.orValue([]).exists(item, has(item.image))) ||
-    authorizer.group('toolhive.stacklok.com').resource('mcpservers').namespace(request.namespace).check('create').allowed()
+    authorizer.group(request.kind.group).resource('mcpservers').namespace(request.namespace).check('create').allowed()
   message: image of an entry of spec.optimizer.admin.allow lets its clients run programs, as MCPServers; this takes the right to create MCPServers in the namespace
   reason: Forbidden
 - expression: >-

@@ -29,9 +29,6 @@ use crate::problem::{Invalid, Problem};
 
 /// Maximum characters of a name: a Service is named `vmcp-NAME-peers`, and may have 63.
 pub const MAX_NAME: usize = 52;
-/// Maximum characters of a name beside `tei.managed`: the EmbeddingServer has it too, and a Service is named
-/// `NAME-tei`.
-const MAX_MANAGED_NAME: usize = 48;
 /// Annotation of a VirtualMCPServer whose change replaces the pods, one after the other.
 pub const RESTARTED_AT: &str = "toolhive.stacklok.com/restarted-at";
 
@@ -428,17 +425,6 @@ fn names_of_children(spec: &VirtualMCPServerSpec, name: &str, problems: &mut Vec
     if !has_letter && spec.console.as_ref().is_some_and(Console::has_service) {
         let remedy = "choose a name that begins with a letter, for `NAME-console` names a Service";
         problems.push(Problem::new("metadata.name", "begins with a digit", remedy));
-    }
-    let optimizer = spec.optimizer.as_ref().filter(|optimizer| optimizer.enabled);
-    let embeddings = optimizer.and_then(|optimizer| optimizer.embeddings.as_ref());
-    let is_managed = embeddings.and_then(|embeddings| embeddings.tei.as_ref()?.managed.as_ref()).is_some();
-    if is_managed && !(has_letter && name.len() <= MAX_MANAGED_NAME) {
-        let message = "does not fit the EmbeddingServer that `tei.managed` makes";
-        let remedy = format!(
-            "choose at most {MAX_MANAGED_NAME} characters that begin with a letter, or name an EmbeddingServer in \
-             `spec.embeddingServerRef`"
-        );
-        problems.push(Problem::new("metadata.name", message, remedy));
     }
 }
 

@@ -105,6 +105,7 @@ fn service(server: &ValidEmbeddingServer) -> Service {
     Service {
         metadata: server.overrides.service.on(metadata(server)),
         spec: Some(ServiceSpec {
+            type_: Some("ClusterIP".to_owned()),
             selector: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             ports: Some(vec![ServicePort {
                 name: Some(PORT.to_owned()),

@@ -68,7 +68,8 @@ pub(super) fn build(
         }
     }
     // The NetworkPolicy first: the pods that follow are closed from the beginning.
-    let policy = network_policy(server, settings).map(|policy| Child::from_object(&policy));
+    let policy = network_policy(server, &references.running_ingress, guards.as_deref(), settings);
+    let policy = policy.map(|policy| Child::from_object(&policy));
     let mut children: Vec<Child> = policy.into_iter().collect();
     if server.has_bridge() || server.secrets.is_some() {
         children.push(Child::from_object(&secret(server, references)));
@@ -76,13 +77,11 @@ pub(super) fn build(
     if let Some(guards) = &server.guards {
         children.push(Child::from_object(&bridge::guards_map(server, guards)));
     }
+    children.push(Child::from_object(&service(server)));
     // A quota or an object of others may stand in the way of these: pods come after the objects that close
-    // them.
+    // them. An annotation of the Service may lead out of the cluster, and goes before a guard.
     let closing: Vec<_> = children.iter().map(|child| (child.kind(), child.name().to_owned())).collect();
-    children.extend([
-        Child::from_object(&deployment).with_pod_template(template).only_after(closing),
-        Child::from_object(&service(server)),
-    ]);
+    children.push(Child::from_object(&deployment).with_pod_template(template).only_after(closing));
     Ok(Desired { children, keep: Vec::new() })
 }
 
@@ -132,6 +131,8 @@ fn service(server: &ValidMCPServer) -> Service {
     Service {
         metadata: server.overrides.proxy_service.on(metadata(&server.name)),
         spec: Some(ServiceSpec {
+            // The default, and among the desired fields: an edit to `ExternalName` would lead elsewhere.
+            type_: Some("ClusterIP".to_owned()),
             selector: Some(selector),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),
             // Addresses of both families where the cluster has both.

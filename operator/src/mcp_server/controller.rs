@@ -21,14 +21,15 @@ use super::dereference::{
 use super::guards;
 use super::image_program::{ImageProgramState, ImagePrograms, follows_tag};
 use super::names::{WORKLOAD_NAME, child_name, config_map_name, secret_name};
+use super::network_policy::without_removed_callers;
 use super::permission_profile::config_map_of;
 use super::status::{self, ObservedMCPServer};
 use super::validate::validate;
 use crate::references::{self, adder};
 use crate::registry::FAILURE_TTL;
 use crate::runtime::{
-    BuildSettings, Change, ChildKind, Context, Desired, Triggers, WatchedResource, report, run_controller,
-    unchecked, unfollowed, workload_labels,
+    BuildSettings, Change, Child, ChildKind, Context, Desired, Triggers, WatchedResource, report,
+    run_controller, unchecked, unfollowed, workload_labels,
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
@@ -116,7 +117,7 @@ async fn reconcile(
     let planned = |policies: PolicyCheck<'_>| plan(&server, &references, policies, &context.settings);
     let (desired, refusal) = match context.policies.settle(planned).await {
         Ok(desired) => (desired, None),
-        Err(refusal) => (keep(&name), Some(refusal)),
+        Err(refusal) => (keep(&server, &references, &context), Some(refusal)),
     };
     context.apply(server.as_ref(), desired).await.entirely()?;
     let uid = server.uid().unwrap_or_default();
@@ -191,14 +192,17 @@ pub(super) fn plan(
     Ok(build(&valid, references, settings)?)
 }
 
-/// Leaves all children as they are: pods of the previous version serve on while the resource is refused.
-fn keep(name: &str) -> Desired {
+/// Leaves all children as they are, but for removed callers: pods of the previous version serve on while the
+/// resource is refused.
+fn keep(server: &MCPServer, references: &References, context: &Context) -> Desired {
+    let name = server.name_any();
     let keep = vec![
-        (ChildKind::Secret, secret_name(name)),
-        (ChildKind::ConfigMap, config_map_name(name)),
-        (ChildKind::Deployment, child_name(name)),
-        (ChildKind::Service, child_name(name)),
-        (ChildKind::NetworkPolicy, child_name(name)),
+        (ChildKind::Secret, secret_name(&name)),
+        (ChildKind::ConfigMap, config_map_name(&name)),
+        (ChildKind::Deployment, child_name(&name)),
+        (ChildKind::Service, child_name(&name)),
+        (ChildKind::NetworkPolicy, child_name(&name)),
     ];
-    Desired { children: Vec::new(), keep }
+    let policy = without_removed_callers(context, server, &references.granted_namespaces);
+    Desired { children: policy.iter().map(Child::from_object).collect(), keep }
 }

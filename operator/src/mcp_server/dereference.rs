@@ -16,6 +16,7 @@ use vmcp_crds::virtual_mcp_server::Optimizer;
 
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
+use super::network_policy::RunningIngress;
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
 use super::validate::added_program;
@@ -43,6 +44,8 @@ pub(super) struct References {
     pub guards: GuardReferences,
     /// The bridge of the pods that run.
     pub running_bridge: Option<RunningBridge>,
+    /// The guards of the pods that run, and the callers that they have.
+    pub running_ingress: RunningIngress,
     /// The digest of Secrets in the template of the pods that run.
     pub running_digest: Option<String>,
     /// The program that the image starts by itself.
@@ -81,6 +84,7 @@ pub(super) async fn dereference(
     let uid = server.uid().unwrap_or_default();
     let deployment = context.children.typed::<Deployment>(&uid, &child_name(&server.name_any()));
     let running_bridge = deployment.as_ref().and_then(RunningBridge::from_deployment);
+    let running_ingress = RunningIngress::read(context, server, deployment.as_ref());
     let template = deployment.as_ref().and_then(|deployment| Some(&deployment.spec.as_ref()?.template));
     let running_digest = template.and_then(secrets_digest);
     let rules_of_adder = rules_of_adder(server, context);
@@ -99,6 +103,7 @@ pub(super) async fn dereference(
         session_key,
         guards,
         running_bridge,
+        running_ingress,
         running_digest,
         image_program,
         permission_profile,

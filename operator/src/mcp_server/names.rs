@@ -14,7 +14,7 @@ use crate::runtime::child_metadata;
 pub(super) const WORKLOAD_NAME: &str = "mcp-server";
 
 /// Returns the name of the Deployment and of the Service.
-pub(super) fn child_name(server: &str) -> String {
+pub(crate) fn child_name(server: &str) -> String {
     format!("mcp-{server}")
 }
 

@@ -1,13 +1,19 @@
 //! The NetworkPolicy of an MCPServer, a part of step 3, build: who may connect to its pods, and where they
 //! may connect to. Pure.
 
+mod callers_order;
+
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::networking::v1::{
     IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
     NetworkPolicySpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use vmcp_crds::lower::ADMIN_PORT;
+use vmcp_crds::mcp_server::MCPServerNetworkPolicy;
 
+pub(super) use self::callers_order::{RunningIngress, without_removed_callers};
 use super::names::{WORKLOAD_NAME, metadata};
 use super::permission_profile::Egress;
 use super::validate::ValidMCPServer;
@@ -18,9 +24,18 @@ use crate::workload::{GROUP_LABEL, group_label};
 /// The port of the DNS.
 const DNS_PORT: u16 = 53;
 
-/// Returns the NetworkPolicy; `None` if neither direction is limited.
-pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) -> Option<NetworkPolicy> {
-    let ingress = server.network_policy.enabled.then(|| ingress(server, settings));
+/// Returns the NetworkPolicy; `None` if neither direction is limited. `guards` is the digest of the server's
+/// guards.
+pub(super) fn network_policy(
+    server: &ValidMCPServer,
+    running: &RunningIngress,
+    guards: Option<&str>,
+    settings: &BuildSettings,
+) -> Option<NetworkPolicy> {
+    let policy = &server.network_policy;
+    let wanted = policy.enabled.then(|| callers(server.group.as_deref(), &server.granted_namespaces, policy));
+    let admitted = running.admitted(guards, wanted);
+    let ingress = admitted.map(|callers| ingress(server, callers, settings));
     let egress = egress(&server.egress);
     let types = [("Ingress", ingress.is_some()), ("Egress", egress.is_some())];
     let types: Vec<_> =
@@ -39,11 +54,15 @@ pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) 
     })
 }
 
-/// Returns the rules for incoming connections: the VirtualMCPServers that serve the group may call the
-/// server, and the operator may ask a bridge for its status.
-fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPolicyIngressRule> {
+/// Returns the callers that a server admits: the VirtualMCPServers that serve its group, of its namespace and
+/// of granted ones, and those that the resource names.
+fn callers(
+    group: Option<&str>,
+    granted_namespaces: &BTreeSet<String>,
+    policy: &MCPServerNetworkPolicy,
+) -> Vec<NetworkPolicyPeer> {
     // A VirtualMCPServer without a group serves all servers of its namespace.
-    let groups = server.group.iter().map(|group| group_label(group)).chain([String::new()]).collect();
+    let groups = group.into_iter().map(group_label).chain([String::new()]).collect();
     let vmcp = NetworkPolicyPeer {
         pod_selector: Some(LabelSelector {
             match_labels: Some([("app.kubernetes.io/name".to_owned(), "vmcp".to_owned())].into()),
@@ -55,17 +74,27 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
         }),
         ..NetworkPolicyPeer::default()
     };
+    std::iter::once(vmcp)
+        .chain(granted(granted_namespaces))
+        .chain(policy.ingress_from.iter().cloned())
+        .collect()
+}
+
+/// Returns the rules for incoming connections: the callers may call the server, and the operator may ask a
+/// bridge for its status.
+fn ingress(
+    server: &ValidMCPServer,
+    callers: Vec<NetworkPolicyPeer>,
+    settings: &BuildSettings,
+) -> Vec<NetworkPolicyIngressRule> {
     // Of a guarded server, no caller reaches its own port.
     let target = server.client_port();
-    let callers = std::iter::once(vmcp)
-        .chain(granted(server))
-        .chain(server.network_policy.ingress_from.iter().cloned());
     let mut ports = vec![port("TCP", target)];
     if !server.listens_beside_bridge() {
         // A tunnel leads to every port of the pod, also past the bridge.
         ports.push(port("TCP", TUNNEL_PORT));
     }
-    let mut ingress = vec![NetworkPolicyIngressRule { from: Some(callers.collect()), ports: Some(ports) }];
+    let mut ingress = vec![NetworkPolicyIngressRule { from: Some(callers), ports: Some(ports) }];
     if server.has_bridge() {
         ingress.push(NetworkPolicyIngressRule {
             from: Some(vec![operator_pods(settings)]),
@@ -76,8 +105,7 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
 }
 
 /// Returns the VirtualMCPServers of namespaces that a ReferenceGrant names.
-fn granted(server: &ValidMCPServer) -> Option<NetworkPolicyPeer> {
-    let namespaces = &server.granted_namespaces;
+fn granted(namespaces: &BTreeSet<String>) -> Option<NetworkPolicyPeer> {
     (!namespaces.is_empty()).then(|| NetworkPolicyPeer {
         namespace_selector: Some(LabelSelector {
             match_labels: None,

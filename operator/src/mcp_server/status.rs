@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use vmcp_crds::mcp_server::MCPServerPhase;
 use vmcp_crds::{MCPServer, MCPServerStatus};
 
@@ -13,6 +13,7 @@ use super::permission_profile::{self, ProfileText};
 use crate::references::group_condition;
 use crate::runtime::{Conditions, lacks_a_guard, set_pending};
 use crate::workload::health::{PODS_READY, PodCounts, UNAUTHENTICATED, WorkloadHealth, WorkloadState};
+use crate::workload::network::NAMESPACE_LABEL;
 use crate::workload::pod_selector;
 use crate::workload::rollout::set_progress;
 use crate::workload::spec_refusal::{SpecRefusal, set_validity};
@@ -101,15 +102,25 @@ fn without_guard(server: &MCPServer, health: &WorkloadHealth) -> WorkloadHealth 
     WorkloadHealth { reason: UNAUTHENTICATED.to_owned(), message, ..health.clone() }
 }
 
-/// Returns true for a peer that stands for every pod of the cluster: all of all namespaces, or all addresses.
+/// Prefixes of this length and more name a part of the addresses. Two halves, as in `0.0.0.0/1`, are all.
+const SHORTEST_PREFIX: u8 = 8;
+
+/// Returns true for a peer that stands for every pod of the cluster, but for a few that it excludes: all of
+/// all namespaces, or all addresses.
 fn admits_every_pod(peer: &NetworkPolicyPeer) -> bool {
+    let excludes = |requirement: &LabelSelectorRequirement| match requirement.operator.as_str() {
+        // The API server gives this label to every namespace.
+        "Exists" => requirement.key == NAMESPACE_LABEL,
+        "NotIn" | "DoesNotExist" => true,
+        _ => false,
+    };
     let selects_all = |selector: &LabelSelector| {
         selector.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
-            && selector.match_expressions.as_ref().is_none_or(Vec::is_empty)
+            && selector.match_expressions.iter().flatten().all(excludes)
     };
     let all_pods = peer.pod_selector.as_ref().is_none_or(selects_all);
     let all_namespaces = peer.namespace_selector.as_ref().is_some_and(selects_all);
-    // Either family: `0.0.0.0/0` and `::/0`.
-    let all_addresses = peer.ip_block.as_ref().is_some_and(|block| block.cidr.ends_with("/0"));
+    let prefix = peer.ip_block.as_ref().and_then(|block| block.cidr.rsplit_once('/')?.1.parse::<u8>().ok());
+    let all_addresses = prefix.is_some_and(|length| length < SHORTEST_PREFIX);
     (all_namespaces && all_pods) || all_addresses
 }

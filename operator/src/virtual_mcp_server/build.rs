@@ -70,12 +70,15 @@ pub(super) fn build(
 }
 
 /// Returns the objects that must be stored before the pods: a quota, or an object of others, may stand in
-/// their way. Pods would take files and rights of others, or serve more clients than the resource says.
+/// their way. Pods would take files and rights of others, or serve more clients than the resource says. At a
+/// headless Service of others, replicas would present their admin token.
 fn needed_by_pods(server: &Validated) -> Vec<(ChildKind, String)> {
     let auxiliary = || names::auxiliary(&server.name);
     let mut needed = vec![
         (ChildKind::ConfigMap, names::config_map(&server.name)),
         (ChildKind::Secret, names::secret(&server.name)),
+        (ChildKind::Service, names::service(&server.name)),
+        (ChildKind::Service, names::peers(&server.name)),
     ];
     needed.extend(server.ingress_from.is_some().then(|| (ChildKind::NetworkPolicy, auxiliary())));
     needed.extend(server.pods.service_account.is_none().then(|| (ChildKind::ServiceAccount, auxiliary())));

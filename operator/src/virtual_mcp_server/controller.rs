@@ -23,6 +23,7 @@ use super::kubelet_nudge::nudge;
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names;
 use super::observe::running_workload::{RunningWorkload, WorkloadForm};
+use super::observe::trust_memory::TrustMemory;
 use super::observe::trusted_tools::{KeptTrust, approval_annotation, join, quarantined};
 use super::observe::{ObservedPod, Polls, hasten, observe};
 use super::status::{ObservedVirtualMCPServer, is_network_symptom};
@@ -62,6 +63,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         poller: poller.clone(),
         last_good: LastGood::default(),
         writes: ConfigurationWrites::default(),
+        trust: TrustMemory::default(),
     });
     let reconcile = move |server, context| {
         let done = Box::pin(reconcile(server, context, memory.clone()));
@@ -188,6 +190,7 @@ struct ControllerMemory {
     poller: Arc<AdminPoller>,
     last_good: LastGood,
     writes: ConfigurationWrites,
+    trust: TrustMemory,
 }
 
 /// The interval after which a server is looked at again whose ConfigMap was written: its exposure may follow.
@@ -240,8 +243,11 @@ async fn reconcile(
     context: Arc<Context>,
     memory: Arc<ControllerMemory>,
 ) -> Result<Action, ReconcileError> {
-    let ControllerMemory { poller, last_good, writes } = memory.as_ref();
+    let ControllerMemory { poller, last_good, writes, trust: trust_memory } = memory.as_ref();
     let mut references = dereference(&server, &context, last_good).await?;
+    if let Some(kept) = trust_memory.kept(&server) {
+        references.generated.trusted_tools = Some(kept);
+    }
     let validated = |policies: PolicyCheck<'_>| validate(&server, &references, policies, &context.settings);
     let plan = context.policies.settle(validated).await;
     let before = plan.configuration.as_ref().err().and(references.mounted.as_ref());
@@ -260,6 +266,8 @@ async fn reconcile(
     if let Some(trust) = &trust {
         references.generated.trusted_tools = Some(trust.text.clone().into_bytes());
     }
+    // Before apply, so that an edit by hand of the Secret is repaired.
+    trust_memory.remember(&server, trust.as_ref(), &context);
     let mounted = references.mounted.as_ref();
     let exposure = CurrentExposure::read(&context, &uid, &name);
     let order = plan.server.as_ref().ok().map(|valid| {

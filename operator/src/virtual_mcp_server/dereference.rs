@@ -3,6 +3,7 @@
 
 mod cross_namespace;
 mod membership;
+mod service_owners;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,10 +25,11 @@ pub(super) use self::cross_namespace::{
 };
 pub(super) use self::membership::group_of;
 use self::membership::is_member;
+use self::service_owners::without_service;
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
-use crate::references::{CaBundle, DereferenceError, ReferencedSecrets, policies_in_config_map};
+use crate::references::{CaBundle, DereferenceError, ReferencedSecrets, adder, policies_in_config_map};
 use crate::runtime::{ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
 use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
 
@@ -39,7 +41,8 @@ pub(super) struct References {
     pub group_exists: bool,
     /// The MCPServers of the group, by name.
     pub servers: Vec<Arc<MCPServer>>,
-    /// The MCPServerEntries of the group, by name, and after them its MCPRemoteProxies, as entries.
+    /// The server's own backends, as entries; after them the MCPServerEntries of the group, by name, and its
+    /// MCPRemoteProxies, as entries.
     pub entries: Vec<Arc<MCPServerEntry>>,
     /// The backends of other namespaces.
     pub cross_namespace: CrossNamespaceBackends,
@@ -49,6 +52,8 @@ pub(super) struct References {
     pub authz_file: Option<String>,
     /// The MCPExternalAuthConfigs of the namespace, by name.
     pub auth_configs: BTreeMap<String, Arc<MCPExternalAuthConfig>>,
+    /// Backends with credentials whose Service does not exist, or belongs to another owner.
+    pub without_service: BTreeSet<String>,
     /// The MCPToolConfigs that backends use, by name.
     pub tool_configs: BTreeMap<String, Arc<MCPToolConfig>>,
     /// The MCPWebhookConfigs that the server and its backends use, by name.
@@ -101,6 +106,7 @@ pub(super) async fn dereference(
     last_good: &LastGood,
 ) -> Result<References, DereferenceError> {
     let mut references = from_stores(server, context);
+    references.without_service = without_service(server, &references, context);
     let namespace = server.namespace().unwrap_or_default();
     references.secrets =
         ReferencedSecrets::read(context, &namespace, &secrets_of(server, &references)).await?;
@@ -209,7 +215,7 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
             .as_ref()
             .and_then(|reference| all.telemetry_configs.get(&namespace, &reference.name)),
         oidc: oidc_config_of(server).and_then(|name| all.oidc_configs.get(&namespace, name)),
-        embedding_server: all.embedding_servers.get(&namespace, embedding_server_of(server)),
+        embedding_server: all.embedding_servers.get(&namespace, &embedding_server_of(server)),
         composite_tools: composite_tool_refs_of(server)
             .filter_map(|name| Some((name.to_owned(), all.composite_tool_definitions.get(&namespace, name)?)))
             .collect(),
@@ -223,8 +229,9 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
         let (group, server_of) = (backend.spec.group_ref.as_ref(), backend.spec.vmcp_ref.as_ref());
         is_member(server, group, server_of, backend.labels())
     });
-    let inline = server.spec.backends.iter();
-    references.entries.extend(inline.map(|backend| Arc::new(backend.as_entry(&namespace))));
+    // First: the author of the server has chosen these, and an entry of their name is of another author.
+    let inline = server.spec.backends.iter().map(|backend| Arc::new(backend.as_entry(&namespace)));
+    references.entries = inline.chain(std::mem::take(&mut references.entries)).collect();
     let used: BTreeSet<String> = auth_configs_of(server, &references).into_values().collect();
     references.auth_configs.retain(|name, _| used.contains(name));
     let used: BTreeSet<String> = tool_configs_of(server, &references).into_values().collect();
@@ -253,20 +260,24 @@ fn entries_of(all: &ResourceStores, namespace: &str) -> Vec<Arc<MCPServerEntry>>
 
 /// Returns the name of the MCPExternalAuthConfig of each backend that has one, by name of the backend. A
 /// backend of another namespace gets the credentials that an entry names for it, and no others: neither its
-/// own, which are of its namespace, nor the default.
+/// own, which are of its namespace, nor the default. A backend that clients added gets its own alone: clients
+/// choose its URL.
 pub(super) fn auth_configs_of(
     server: &VirtualMCPServer,
     references: &References,
 ) -> BTreeMap<String, String> {
     let outgoing = server.spec.outgoing_auth.clone().unwrap_or_default();
     let own = |reference: Option<&LocalReference>| reference.map(|reference| reference.name.clone());
-    let servers = references.servers.iter();
-    let servers =
-        servers.map(|server| (server.name_any(), own(server.spec.external_auth_config_ref.as_ref())));
-    let entries = references.entries.iter();
-    let entries = entries.map(|entry| (entry.name_any(), own(entry.spec.external_auth_config_ref.as_ref())));
-    let resolve = |(name, own): (String, Option<String>)| {
-        let config = outgoing.resolve(&name, own.as_deref())?.to_owned();
+    let servers = references.servers.iter().map(|server| {
+        let is_added = adder::<MCPServer>(server).is_some();
+        (server.name_any(), own(server.spec.external_auth_config_ref.as_ref()), is_added)
+    });
+    let entries = references.entries.iter().map(|entry| {
+        let is_added = adder::<MCPServerEntry>(entry).is_some();
+        (entry.name_any(), own(entry.spec.external_auth_config_ref.as_ref()), is_added)
+    });
+    let resolve = |(name, own, is_added): (String, Option<String>, bool)| {
+        let config = if is_added { own? } else { outgoing.resolve(&name, own.as_deref())?.to_owned() };
         Some((name, config))
     };
     let granted = references.cross_namespace.backends.keys().filter_map(|name| {
@@ -276,7 +287,11 @@ pub(super) fn auth_configs_of(
             .filter(|entry| entry.kind == BackendAuthType::ExternalAuthConfigRef)?;
         Some((name.clone(), entry.external_auth_config_ref.as_ref()?.name.clone()))
     });
-    servers.chain(entries).filter_map(resolve).chain(granted).collect()
+    // Of several backends with one name the first one is called: the credentials of another one are not for
+    // its URL.
+    let mut seen = BTreeSet::new();
+    let called = servers.chain(entries).filter(|(name, ..)| seen.insert(name.clone()));
+    called.filter_map(resolve).chain(granted).collect()
 }
 
 /// Returns the name of the MCPToolConfig of each backend that has one in this namespace, by name of the
@@ -300,7 +315,10 @@ pub(super) fn tool_configs_of(
         Some((name, config))
     };
     let granted = references.cross_namespace.backends.keys().map(|name| (name.clone(), None));
-    servers.chain(entries).chain(granted).filter_map(resolve).collect()
+    // As credentials are: of several backends with one name, the first one's.
+    let mut seen = BTreeSet::new();
+    let called = servers.chain(entries).chain(granted).filter(|(name, _)| seen.insert(name.clone()));
+    called.filter_map(resolve).collect()
 }
 
 /// Returns each reference to an MCPWebhookConfig, by its name and scope: the server's own, and those of its
@@ -377,11 +395,12 @@ pub(super) fn oidc_config_of(server: &VirtualMCPServer) -> Option<&str> {
     server.spec.incoming_auth.get("oidcConfigRef")?.get("name")?.as_str()
 }
 
-/// Returns the name of the EmbeddingServer: the named one, else that of the managed one, which has the
-/// server's own name.
-pub(super) fn embedding_server_of(server: &VirtualMCPServer) -> &str {
-    let named = server.spec.embedding_server_ref.as_ref().map(|reference| reference.name.as_str());
-    named.unwrap_or_else(|| server.metadata.name.as_deref().unwrap_or_default())
+/// Returns the name of the EmbeddingServer: the named one, else that of the managed one.
+pub(super) fn embedding_server_of(server: &VirtualMCPServer) -> String {
+    match &server.spec.embedding_server_ref {
+        Some(reference) => reference.name.clone(),
+        None => names::embedding_server(server.metadata.name.as_deref().unwrap_or_default()),
+    }
 }
 
 /// Returns all Secrets that the server, its clients' keys, its decision point, its store, its identity

@@ -25,6 +25,7 @@ use super::names;
 use super::objects;
 use super::validate::Plan;
 use crate::runtime::ChildKind;
+use crate::workload::network::sources::narrow;
 
 /// Path of the field with the addresses that a load balancer lets in.
 const SOURCE_RANGES: &str = "spec.service.loadBalancerSourceRanges";
@@ -142,12 +143,13 @@ impl ExposureOrder {
     }
 
     /// Keeps another route than the wanted one, and removes it while a guard is dropped: an old route must
-    /// not lead to a server that asks for less, and a new one not to a server that does not ask yet. Returns
-    /// true if the stored route stays.
+    /// not lead to a server that asks for less, and a new one not to a server that does not ask yet. A part of
+    /// the stored route takes effect at once. Returns true if the stored route stays.
     fn narrow_route(&mut self, current: &CurrentExposure, drops_a_guard: bool) -> bool {
         let wanted = objects::route(&self.server).zip(self.server.http_route.as_ref());
         let Some((wanted, route)) = wanted else { return false };
-        if current.lacks_routes || current.has_route(&wanted, &route.metadata) {
+        let is_part = !drops_a_guard && current.covers_route(&wanted, &route.metadata);
+        if current.lacks_routes || is_part || current.has_route(&wanted, &route.metadata) {
             return false;
         }
         self.server.http_route = None;
@@ -158,26 +160,6 @@ impl ExposureOrder {
         }
         keeps
     }
-}
-
-/// Keeps the sources that are admitted already; returns true if some are left out.
-/// An empty list admits all. Two lists without a common source are replaced at once while a guard is dropped:
-/// the new sources then reach the server while it still asks for more. Otherwise the stored one stays.
-fn narrow<T: Clone + PartialEq>(wanted: &mut Vec<T>, current: &[T], drops_a_guard: bool) -> bool {
-    if is_within(wanted, current) {
-        return false;
-    }
-    let common: Vec<T> = current.iter().filter(|source| wanted.contains(source)).cloned().collect();
-    if common.is_empty() && drops_a_guard && !wanted.is_empty() {
-        return false;
-    }
-    *wanted = if common.is_empty() { current.to_vec() } else { common };
-    true
-}
-
-/// Returns true if a list of sources admits only sources that the other admits; an empty list admits all.
-fn is_within<T: PartialEq>(inner: &[T], outer: &[T]) -> bool {
-    outer.is_empty() || (!inner.is_empty() && inner.iter().all(|source| outer.contains(source)))
 }
 
 /// Returns true for a Service that leads out of the cluster, or a route.

@@ -4,7 +4,13 @@ use std::collections::BTreeMap;
 
 use vmcp_crds::lower::{CLIENT_PORT, SCRIPT_APP_NAME};
 
-use crate::runtime::{BuildSettings, workload_labels};
+use crate::runtime::{BuildSettings, hex_digest, workload_labels};
+
+/// The longest name of an EmbeddingServer: its Service is named `NAME-tei`, and a pod of its StatefulSet has a
+/// label with a longer name.
+const MAX_EMBEDDING_SERVER: usize = 48;
+/// Hex digits that tell long names with the same beginning apart.
+const DIGEST_DIGITS: usize = 8;
 
 /// The label that tells the Services of a server apart.
 pub(super) const COMPONENT: &str = "app.kubernetes.io/component";
@@ -42,6 +48,17 @@ pub(super) fn peers(server: &str) -> String {
 /// Returns the name of the Service that leads to the web console.
 pub(super) fn console(server: &str) -> String {
     format!("{server}-console")
+}
+
+/// Returns the name of the EmbeddingServer that `tei.managed` makes: that of the server, where an
+/// EmbeddingServer may have it.
+pub(super) fn embedding_server(server: &str) -> String {
+    if server.len() <= MAX_EMBEDDING_SERVER && server.starts_with(|first: char| first.is_ascii_lowercase()) {
+        return server.to_owned();
+    }
+    let room = MAX_EMBEDDING_SERVER - "vmcp--".len() - DIGEST_DIGITS;
+    let beginning: String = server.chars().take(room).collect();
+    format!("vmcp-{}-{}", beginning.trim_end_matches('-'), hex_digest(server, DIGEST_DIGITS))
 }
 
 /// Returns the name of the ConfigMap with `vmcp.yaml`.
@@ -85,4 +102,24 @@ pub(super) fn script_selector(server: &str) -> BTreeMap<String, String> {
 /// Returns the URL at which clients inside the cluster reach the server.
 pub(super) fn url(server: &str, namespace: &str, settings: &BuildSettings) -> String {
     format!("http://{}.{namespace}.svc.{}:{CLIENT_PORT}/mcp", service(server), settings.cluster_domain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_managed_embedding_server_has_a_name_that_fits() {
+        assert_eq!(embedding_server("docs"), "docs");
+        let longest = "a".repeat(MAX_EMBEDDING_SERVER);
+        assert_eq!(embedding_server(&longest), longest);
+        let [long, other] = ["b", "c"].map(|last| format!("{}-{last}", "a".repeat(50)));
+        let hyphen = format!("{}-{}", "a".repeat(33), "b".repeat(18));
+        for name in ["9lives", long.as_str(), other.as_str(), hyphen.as_str()] {
+            let made = embedding_server(name);
+            assert!(made.len() <= MAX_EMBEDDING_SERVER && made.starts_with("vmcp-"), "{made}");
+            assert!(!made.contains("--"), "{made}");
+        }
+        assert_ne!(embedding_server(&long), embedding_server(&other));
+    }
 }

@@ -82,7 +82,7 @@ pub(super) fn managed_embedding_server(server: &Validated) -> Option<vmcp_crds::
         return None;
     };
     Some(vmcp_crds::EmbeddingServer {
-        metadata: meta(server, server.name.clone()),
+        metadata: meta(server, names::embedding_server(&server.name)),
         spec: spec.as_ref().clone(),
         status: None,
     })

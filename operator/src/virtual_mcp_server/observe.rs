@@ -4,6 +4,7 @@
 //! reconcile when there is news.
 
 pub(super) mod running_workload;
+pub(super) mod trust_memory;
 pub(super) mod trusted_tools;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Peers and ports of NetworkPolicies.
 
+pub(crate) mod sources;
+
 use k8s_openapi::api::networking::v1::{NetworkPolicyPeer, NetworkPolicyPort};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

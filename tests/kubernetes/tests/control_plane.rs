@@ -16,6 +16,7 @@ mod scenario {
     mod guarded_servers;
     mod images;
     mod leadership;
+    mod lent_references;
     mod overrides;
     mod packaging;
     mod peers;

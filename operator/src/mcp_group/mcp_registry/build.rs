@@ -91,6 +91,7 @@ fn service(registry: &ValidMCPRegistry) -> Service {
     Service {
         metadata: metadata(registry),
         spec: Some(ServiceSpec {
+            type_: Some("ClusterIP".to_owned()),
             selector: Some(workload_labels(WORKLOAD_NAME, &registry.name)),
             ip_family_policy: Some("PreferDualStack".to_owned()),
             ports: Some(vec![ServicePort {

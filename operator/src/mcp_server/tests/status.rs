@@ -74,6 +74,8 @@ fn a_server_that_every_pod_may_call_says_so() {
     let from = |peer: &str| {
         with(&format!("{{ingressFrom: [{{podSelector: {{matchLabels: {{app: a}}}}}}, {peer}]}}"))
     };
+    let every =
+        |namespaces: &str| from(&format!("{{namespaceSelector: {{matchExpressions: [{namespaces}]}}}}"));
     for (spec, reason) in [
         (STDIO.to_owned(), "PodsReady"),
         (with("{enabled: false}"), "Unauthenticated"),
@@ -85,6 +87,12 @@ fn a_server_that_every_pod_may_call_says_so() {
         (from("{namespaceSelector: {matchLabels: {}}, podSelector: {}}"), "Unauthenticated"),
         (from("{ipBlock: {cidr: 0.0.0.0/0}}"), "Unauthenticated"),
         (from("{ipBlock: {cidr: '::/0'}}"), "Unauthenticated"),
+        (from("{ipBlock: {cidr: 0.0.0.0/1}}, {ipBlock: {cidr: 128.0.0.0/1}}"), "Unauthenticated"),
+        (from("{ipBlock: {cidr: 'fd00::/8'}}"), "PodsReady"),
+        (every("{key: kubernetes.io/metadata.name, operator: Exists}"), "Unauthenticated"),
+        (every("{key: team, operator: Exists}"), "PodsReady"),
+        (every("{key: team, operator: NotIn, values: [a]}"), "Unauthenticated"),
+        (every("{key: team, operator: In, values: [a]}"), "PodsReady"),
     ] {
         let counts = PodCounts { desired: 1, existing: 1, ready: 1, ..PodCounts::default() };
         let status = status(&server(&spec), None, Some(counts));

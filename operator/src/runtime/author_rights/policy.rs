@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use vmcp_crds::GROUP;
+
 use super::table::{AUTHOR_RIGHTS, AuthorRight, REFERENCE_GRANT, Right, Trigger};
 
 /// Returns the template of the chart with the kinds and the validations of its policy.
@@ -41,8 +43,10 @@ fn expression(row: &AuthorRight) -> String {
     let kinds: Vec<String> = row.kinds.iter().map(|kind| format!("'{kind}'")).collect();
     let others = format!("!(request.kind.kind in [{}])", kinds.join(", "));
     let Right { verb, group, resource, kinds: _ } = row.right;
+    // The operator makes objects of its own kinds in the group of the resource.
+    let group = if group == GROUP { "request.kind.group".to_owned() } else { format!("'{group}'") };
     let right = format!(
-        "authorizer.group('{group}').resource('{resource}').namespace(request.namespace).check('{verb}').allowed()"
+        "authorizer.group({group}).resource('{resource}').namespace(request.namespace).check('{verb}').allowed()"
     );
     let asked = match row.trigger {
         Trigger::Always => None,
@@ -118,5 +122,19 @@ mod tests {
              authorizer.group('autoscaling').resource('horizontalpodautoscalers').namespace(request.namespace)\
              .check('create').allowed()"
         );
+    }
+
+    #[test]
+    fn a_right_to_our_kinds_is_one_in_the_group_of_the_resource() {
+        let of = |resource: &str| {
+            let row = AUTHOR_RIGHTS.iter().find(|row| row.right.resource == resource).unwrap();
+            expression(row)
+        };
+        let entries = of("mcpserverentries");
+        assert!(
+            entries.contains("authorizer.group(request.kind.group).resource('mcpserverentries')"),
+            "{entries}"
+        );
+        assert!(!of("deployments").contains("request.kind.group"));
     }
 }

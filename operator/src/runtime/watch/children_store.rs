@@ -58,6 +58,11 @@ impl ChildrenStore {
         self.stored(owner, kind, name)?.parse()
     }
 
+    /// Returns true if an owner has this child.
+    pub fn has(&self, owner: &str, kind: ChildKind, name: &str) -> bool {
+        self.stored(owner, kind, name).is_some()
+    }
+
     /// Returns one child of an owner, parsed as its type.
     pub fn typed<K: ChildType + DeserializeOwned>(&self, owner: &str, name: &str) -> Option<K> {
         self.stored(owner, K::KIND, name)?.parse()

@@ -8,10 +8,10 @@ use serde_json::Value;
 use vmcp_crds::fields::resource_overrides::MetadataOverrides;
 use vmcp_crds::virtual_mcp_server::{ServiceType, Validated};
 
-use super::is_within;
 use crate::runtime::{Child, ChildKind, Context};
 use crate::virtual_mcp_server::names;
 use crate::virtual_mcp_server::objects::StoredMetadata;
+use crate::workload::network::sources::is_within;
 
 /// The exposure of a server as its objects are stored.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -80,8 +80,18 @@ impl CurrentExposure {
     /// besides defaults of the API server.
     pub(super) fn has_route(&self, wanted: &Child, added: &MetadataOverrides) -> bool {
         let wanted = wanted.object().data.get("spec").unwrap_or(&Value::Null);
-        let has_metadata = self.route_metadata.as_ref().is_none_or(|stored| stored.stored(added) == *added);
-        has_metadata && self.route.as_ref().is_some_and(|route| has(route, wanted))
+        self.has_route_metadata(added) && self.route.as_ref().is_some_and(|route| has(route, wanted))
+    }
+
+    /// Returns true if the wanted route is the stored one with fewer hosts or gateways.
+    pub(super) fn covers_route(&self, wanted: &Child, added: &MetadataOverrides) -> bool {
+        let wanted = wanted.object().data.get("spec").unwrap_or(&Value::Null);
+        self.has_route_metadata(added)
+            && self.route.as_ref().is_some_and(|route| has(&narrowed(route, wanted), wanted))
+    }
+
+    fn has_route_metadata(&self, added: &MetadataOverrides) -> bool {
+        self.route_metadata.as_ref().is_none_or(|stored| stored.stored(added) == *added)
     }
 }
 
@@ -136,6 +146,33 @@ fn has(stored: &Value, wanted: &Value) -> bool {
     }
 }
 
+/// Key of the hosts of an HTTPRoute; without any, it serves all of its listeners.
+const HOSTNAMES: &str = "hostnames";
+
+/// Returns a stored route with the wanted hosts and gateways, where these are a part of its own.
+fn narrowed(stored: &Value, wanted: &Value) -> Value {
+    let mut route = stored.clone();
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    for key in [HOSTNAMES, "parentRefs"] {
+        let (whole, part) = (list(stored.get(key)), list(wanted.get(key)));
+        let is_open = key == HOSTNAMES && whole.is_empty();
+        let is_part = part.iter().all(|part| whole.iter().any(|whole| covers_entry(whole, part)));
+        if !part.is_empty()
+            && (is_open || is_part)
+            && let Some(fields) = route.as_object_mut()
+        {
+            fields.insert(key.to_owned(), part.into());
+        }
+    }
+    route
+}
+
+/// Returns true for the same entry, and for a host below a wildcard.
+fn covers_entry(whole: &Value, part: &Value) -> bool {
+    let below = whole.as_str().and_then(|whole| whole.strip_prefix('*')).zip(part.as_str());
+    has(whole, part) || below.is_some_and(|(suffix, host)| host.ends_with(suffix))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -153,6 +190,29 @@ mod tests {
         let limited =
             json!({ "parentRefs": [{ "name": "gw", "sectionName": "inner" }], "hostnames": ["a.example"] });
         assert!(!has(&limited, &wanted), "the wanted route leads from every listener");
+    }
+
+    #[test]
+    fn fewer_hosts_and_gateways_are_a_part_of_a_route() {
+        let route = |hosts: &[&str], gateways: &[&str], path: &str| {
+            let parents: Vec<_> = gateways.iter().map(|name| json!({ "name": name })).collect();
+            json!({ "parentRefs": parents, "hostnames": hosts, "rules": [path] })
+        };
+        let stored = route(&["a.example", "*.b.example"], &["gw", "other"], "/mcp");
+        let is_part = |wanted: Value| has(&narrowed(&stored, &wanted), &wanted);
+        assert!(is_part(route(&["a.example"], &["gw"], "/mcp")));
+        assert!(is_part(route(&["c.b.example"], &["other"], "/mcp")));
+        for other in [
+            route(&[], &["gw"], "/mcp"),
+            route(&["c.example"], &["gw"], "/mcp"),
+            route(&["xb.example"], &["gw"], "/mcp"),
+            route(&["a.example"], &["third"], "/mcp"),
+            route(&["a.example"], &["gw"], "/other"),
+        ] {
+            assert!(!is_part(other.clone()), "{other}");
+        }
+        let (open, one) = (route(&[], &["gw"], "/mcp"), route(&["a.example"], &["gw"], "/mcp"));
+        assert!(has(&narrowed(&open, &one), &one), "from every host to one");
     }
 
     #[test]

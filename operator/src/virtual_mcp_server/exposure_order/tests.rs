@@ -211,19 +211,39 @@ fn labels_of_a_route_wait_with_the_route() {
     assert_eq!(state(&plain, &mounted.text), (true, vec![], 0));
 }
 
+/// Also while the configuration is refused, which may last.
 #[test]
-fn sources_that_are_admitted_already_stay_and_others_wait() {
-    let narrowed = |wanted: &[&'static str], current: &[&'static str], drops| {
-        let mut wanted = wanted.to_vec();
-        let waits = narrow(&mut wanted, current, drops);
-        (wanted, waits)
+fn a_part_of_the_admitted_sources_waits_for_nothing() {
+    let spec = |range: &str| {
+        format!(
+            "{{serviceType: LoadBalancer, service: {{loadBalancerSourceRanges: [{range}]}}, networkPolicy: {{ingressFrom: \
+             [{{ipBlock: {{cidr: {range}}}}}]}}, {KEYS}}}"
+        )
     };
-    assert_eq!(narrowed(&["a"], &["a", "b"], false), (vec!["a"], false), "narrower");
-    assert_eq!(narrowed(&["a"], &[], false), (vec!["a"], false), "from all to some");
-    assert_eq!(narrowed(&[], &["a"], true), (vec!["a"], true), "from some to all");
-    assert_eq!(narrowed(&["a", "b"], &["a"], false), (vec!["a"], true));
-    assert_eq!(narrowed(&["b"], &["a"], false), (vec!["a"], true), "others, later");
-    assert_eq!(narrowed(&["b"], &["a"], true), (vec!["b"], false), "others, at once");
+    let mounted = configuration(&spec("10.0.0.0/8"));
+    let current = CurrentExposure {
+        source_ranges: vec!["10.0.0.0/8".to_owned()],
+        ingress_from: Some(vec![yaml("ipBlock: {cidr: 10.0.0.0/8}")]),
+        ..balanced()
+    };
+    let state = |range: &str| {
+        let order = ordered(&spec(range), &references(), Some(&mounted), Some(&mounted.text), &current);
+        (order.server.service.load_balancer_source_ranges, order.held)
+    };
+    assert_eq!(state("10.1.0.0/16"), (vec!["10.1.0.0/16".to_owned()], vec![]));
+    let held = vec![SOURCE_RANGES, NETWORK_POLICY];
+    assert_eq!(state("0.0.0.0/0"), (vec!["10.0.0.0/8".to_owned()], held));
+
+    let route =
+        |hosts: &str| format!("{{httpRoute: {{parentRefs: [{{name: gw}}], hostnames: [{hosts}]}}, {KEYS}}}");
+    let (mounted, current) =
+        (configuration(&route("a.example, b.example")), with_route(&route("a.example, b.example")));
+    let state = |hosts: &str| {
+        let order = ordered(&route(hosts), &references(), Some(&mounted), Some(&mounted.text), &current);
+        (order.server.http_route.is_some(), order.held, order.keep.len())
+    };
+    assert_eq!(state("b.example"), (true, vec![], 0));
+    assert_eq!(state("b.example, c.example"), (false, vec![HTTP_ROUTE], 1));
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub(in crate::virtual_mcp_server) fn peers_service(server: &Validated) -> Servic
     Service {
         metadata,
         spec: Some(ServiceSpec {
+            type_: Some(ServiceType::ClusterIP.as_str().to_owned()),
             cluster_ip: Some("None".to_owned()),
             selector: Some(names::selector(&server.name)),
             ports: Some(

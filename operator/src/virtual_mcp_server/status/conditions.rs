@@ -195,7 +195,7 @@ fn backends(
     const KIND: &str = "BackendsDiscovered";
     if let Some(name) = observed.plan.duplicates.first() {
         let message = format!(
-            "more than one of MCPServer, MCPServerEntry and MCPRemoteProxy is called {name}; the first in this order is used; create the others under another name"
+            "more than one of MCPServer, `spec.backends`, MCPServerEntry and MCPRemoteProxy is called {name}; the first in this order is used; create the others under another name"
         );
         conditions.set(KIND, false, "DuplicateBackendName", message.clone());
         degradations.push(("DuplicateBackendName", message));

@@ -39,6 +39,7 @@ pub(super) fn add(
                     .or_else(|| no_credentials(config))
                     .or_else(|| missing_provider(server, config))
                     .map(|message| format!("MCPExternalAuthConfig {name}: {message}"))
+                    .or_else(|| foreign_service(references, &backend.name))
             }
         };
         if let Some(problem) = problem {
@@ -55,6 +56,15 @@ fn lacks_token(references: &References, backend: &str) -> Option<String> {
     server.spec.asks_for_tokens().then(|| {
         "it asks its callers for tokens, and no credentials are configured; name an MCPExternalAuthConfig in its \
          spec.externalAuthConfigRef, such as one of type clientCredentials or tokenExchange"
+            .to_owned()
+    })
+}
+
+/// Returns why no credentials are sent to a Service that is not the MCPServer's.
+fn foreign_service(references: &References, backend: &str) -> Option<String> {
+    references.without_service.contains(backend).then(|| {
+        "its Service is not made yet, or another object has its name, so that no credentials are sent there; the \
+         conditions of the MCPServer tell which"
             .to_owned()
     })
 }
@@ -77,3 +87,6 @@ fn missing_provider(server: &VirtualMCPServer, config: &MCPExternalAuthConfig) -
         "people sign in at {provider} nowhere; add it to spec.authServerConfig.upstreamProviders of the VirtualMCPServer"
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated, Yaml
 use super::{ConfigurationRefusal, References, secret_values};
 use crate::embedding_server;
 use crate::runtime::BuildSettings;
+use crate::virtual_mcp_server::names;
 
 /// Returns why the Secrets of the source of vectors cannot be used.
 pub(super) fn unusable(server: &Validated, references: &References) -> Option<ConfigurationRefusal> {
@@ -28,13 +29,14 @@ pub(super) fn service(
     let default = vmcp_crds::EmbeddingServerSpec::default();
     let (name, spec) = match service {
         TeiService::Elsewhere => return None,
-        TeiService::Managed(spec) => (&server.name, spec.as_ref()),
+        TeiService::Managed(spec) => (names::embedding_server(&server.name), spec.as_ref()),
         TeiService::Referenced(name) => {
-            (name, references.embedding_server.as_ref().map_or(&default, |found| &found.spec))
+            let found = references.embedding_server.as_ref();
+            (name.clone(), found.map_or(&default, |found| &found.spec))
         }
     };
     Some(EmbeddingService {
-        endpoint: embedding_server::url(name, &server.namespace, spec.port, &settings.cluster_domain),
+        endpoint: embedding_server::url(&name, &server.namespace, spec.port, &settings.cluster_domain),
         model: Some(spec.model.clone()),
     })
 }

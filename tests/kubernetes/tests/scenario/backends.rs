@@ -465,6 +465,28 @@ async fn a_server_has_backends_of_its_own_and_those_that_name_it() {
     has("a", &["docs", "only-a"], &["shared"]).await;
     has("b", &["shared"], &["docs", "only-a"]).await;
 
+    // An entry of another author takes the name of none of them.
+    apply(
+        &place,
+        "MCPServerEntry",
+        "docs",
+        "{remoteUrl: 'https://elsewhere.example.com/mcp', vmcpRef: {name: a}}",
+    )
+    .await;
+    let message = await_condition::<VirtualMCPServer>(
+        &place,
+        "a",
+        "BackendsDiscovered",
+        "False",
+        "DuplicateBackendName",
+    )
+    .await;
+    assert!(message.contains("is called docs"), "{message}");
+    let text = place.get::<ConfigMap>("a-vmcp-config").await.and_then(|map| map.data?.remove("vmcp.yaml"));
+    let text = text.expect("a configuration");
+    assert!(text.contains("https://docs.example.com") && !text.contains("elsewhere"), "{text}");
+    place.delete::<MCPServerEntry>("docs").await;
+
     // An own backend that leaves the spec leaves the configuration, and with the last one all come back.
     let none = json!({ "spec": { "backends": null } });
     place.edit::<VirtualMCPServer>("a", none).await;

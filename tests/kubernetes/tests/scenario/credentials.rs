@@ -1,9 +1,9 @@
 //! Credentials of backends: a backend is called with them, or not at all. Certificates of authorities: an
 //! identity provider is asked with them, or not at all.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use serde_json::json;
-use vmcp_crds::{MCPExternalAuthConfig, MCPOIDCConfig, VirtualMCPServer};
+use vmcp_crds::{MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, VirtualMCPServer};
 use vmcp_kubernetes_tests::Namespace;
 
 use super::backends::{await_condition, place};
@@ -67,6 +67,51 @@ async fn a_backend_is_called_with_its_credentials_or_not_at_all() {
     place.delete::<MCPExternalAuthConfig>("tickets").await;
     let gone = configuration(&place, DISABLED).await;
     assert!(!gone.contains("tickets_token"), "{gone}");
+}
+
+/// An MCPServer that gets the credentials of [`RESOURCES`].
+const SERVED: &str = "
+apiVersion: toolhive.stacklok.com/v1alpha1
+kind: MCPServer
+metadata: {name: served}
+spec: {image: 'x:1', transport: streamable-http, externalAuthConfigRef: {name: tickets}}";
+
+/// A tenant who may create Services takes the name under which an MCPServer is called, or leads its Service
+/// elsewhere.
+#[tokio::test]
+async fn no_credentials_go_to_a_service_of_others() {
+    let (place, _operator) = place("taken").await;
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: mcp-served}, spec: {type: ExternalName, externalName: \
+                   thief.example}}";
+    place.apply(service).await;
+    place.apply(RESOURCES).await;
+    place.apply(SECRET).await;
+    place.apply(SERVED).await;
+    await_condition::<MCPServer>(&place, "served", "Ready", "False", "NameTaken").await;
+    // Those of the entry `tickets`.
+    let called = configuration(&place, "Bearer ${file:/etc/vmcp/secrets/tickets_token}").await;
+    let credentials = |text: &str| text.matches("Bearer ${file:").count();
+    assert_eq!(credentials(&called), 1, "{called}");
+
+    place.delete::<Service>("mcp-served").await;
+    // The operator looks again later by itself.
+    place.edit::<MCPServer>("served", json!({ "spec": { "env": [{ "name": "A", "value": "b" }] } })).await;
+    place
+        .eventually("the credentials of the server", async || {
+            let text = place.get::<ConfigMap>("x-vmcp-config").await?.data?.remove("vmcp.yaml")?;
+            (credentials(&text) == 2).then_some(())
+        })
+        .await;
+
+    let elsewhere = json!({ "spec": { "type": "ExternalName", "externalName": "thief.example" } });
+    place.edit::<Service>("mcp-served", elsewhere).await;
+    place
+        .eventually("the Service to lead to the pods again", async || {
+            let spec = place.get::<Service>("mcp-served").await?.spec?;
+            (spec.type_.as_deref() == Some("ClusterIP")).then_some(())
+        })
+        .await;
+    place.remove().await;
 }
 
 const LOGIN: &str = "

@@ -2,7 +2,10 @@
 //! server.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use vmcp_crds::{MCPOIDCConfig, MCPRegistry, MCPServer, VirtualMCPServer};
 use vmcp_kubernetes_tests::{ControlPlane, Operator};
@@ -146,5 +149,59 @@ async fn policies_in_a_config_map_guard_a_server_and_their_change_replaces_its_p
         .await;
     let guards = place.get::<ConfigMap>("mcp-fetch-guards").await.and_then(|map| map.data).expect("guards");
     assert!(guards["guards.yaml"].contains("forbid"), "{guards:?}");
+    place.remove().await;
+}
+
+/// One edit adds guards and callers. The test is the kubelet: pods are ready when it says so.
+#[tokio::test]
+async fn callers_of_an_edit_come_after_its_guards() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let place = ControlPlane::shared().await.namespace("callers").await;
+    let operator = Operator::start(&place).await;
+    let server = |more: &str| {
+        format!(
+            "{{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPServer, metadata: {{name: late}}, spec: {{image: 'x:1', \
+             command: [run]{more}}}}}"
+        )
+    };
+    place.apply(&server("")).await;
+    let labels = "app.kubernetes.io/instance=late,app.kubernetes.io/name=mcp-server";
+    place.eventually("the first pod", async || place.list::<Pod>(labels).await.pop()).await;
+    let more = ", audit: {enabled: true}, networkPolicy: {ingressFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]}";
+    place.apply(&server(more)).await;
+    let guarded = async || {
+        let pods = place.list::<Pod>(labels).await;
+        pods.into_iter().find(|pod| pod.annotations().contains_key("toolhive.stacklok.com/guards"))
+    };
+    let new = place.eventually("a guarded pod", guarded).await;
+    let callers = async || {
+        let policy = place.get::<NetworkPolicy>("mcp-late").await?;
+        Some(policy.spec?.ingress?.into_iter().next()?.from?.len())
+    };
+    assert_eq!(callers().await, Some(1), "the old pod serves every caller");
+    drop(operator);
+    let operator = Operator::start(&place).await;
+    place
+        .eventually("a look at the server", async || {
+            (operator.reconciles("MCPServer").await > 0).then_some(())
+        })
+        .await;
+    assert_eq!(callers().await, Some(1), "also after a restart");
+
+    let condition = |kind: &str| json!({ "type": kind, "status": "True" });
+    let status = json!({ "status": {
+        "phase": "Running",
+        "conditions": [condition("Ready"), condition("ContainersReady"), condition("PodScheduled")],
+    } });
+    let pods = place.api::<Pod>();
+    let patched = pods.patch_status(&new.name_any(), &PatchParams::default(), &Patch::Merge(status)).await;
+    drop(patched.expect("patched"));
+    place.eventually("the caller that the edit added", async || (callers().await? == 2).then_some(())).await;
+    // A removed caller waits for no reference.
+    place.apply(&server(", oidcConfigRef: {name: none, audience: a}")).await;
+    await_condition::<MCPServer>(&place, "late", "Valid", "False", "ConfigInvalid").await;
+    place.eventually("the caller to go", async || (callers().await? == 1).then_some(())).await;
     place.remove().await;
 }

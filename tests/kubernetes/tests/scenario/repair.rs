@@ -178,15 +178,21 @@ async fn no_pod_comes_before_the_objects_that_close_it() {
 
     place.apply(&policy("open-vmcp")).await;
     place.apply("{apiVersion: v1, kind: Secret, metadata: {name: shut-vmcp-secrets}}").await;
+    // Replicas call each other there, with the admin token.
+    place
+        .apply("{apiVersion: v1, kind: Service, metadata: {name: vmcp-heard-peers}, spec: {ports: [{port: 9090}]}}")
+        .await;
     apply(&place, "VirtualMCPServer", "open", "{networkPolicy: {}}").await;
     apply(&place, "VirtualMCPServer", "shut", "{}").await;
-    for name in ["open", "shut"] {
+    apply(&place, "VirtualMCPServer", "heard", "{}").await;
+    for name in ["open", "shut", "heard"] {
         await_condition::<VirtualMCPServer>(&place, name, "Ready", "False", "NameTaken").await;
         assert!(place.get::<Deployment>(name).await.is_none(), "{name}");
     }
     place.delete::<NetworkPolicy>("open-vmcp").await;
     place.delete::<Secret>("shut-vmcp-secrets").await;
-    for name in ["open", "shut"] {
+    place.delete::<Service>("vmcp-heard-peers").await;
+    for name in ["open", "shut", "heard"] {
         place.eventually("its pods", async || place.get::<Deployment>(name).await).await;
     }
     place.remove().await;

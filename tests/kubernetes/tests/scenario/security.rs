@@ -29,7 +29,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: grantor}
 subjects: [{kind: User, name: grantor, apiGroup: rbac.authorization.k8s.io}]";
 
 /// Returns a control plane with `deploy/`, whose policies apply to all namespaces.
-async fn deployed() -> Arc<ControlPlane> {
+pub(super) async fn deployed() -> Arc<ControlPlane> {
     static DEPLOYED: PreparedControlPlane = PreparedControlPlane::new();
     DEPLOYED
         .get(async || {
@@ -43,7 +43,7 @@ async fn deployed() -> Arc<ControlPlane> {
 }
 
 /// Makes a namespace with a tenant who may write our resources, Deployments and Services there.
-async fn namespace_of_tenant(cluster: &Cluster, prefix: &str) -> Namespace {
+pub(super) async fn namespace_of_tenant(cluster: &Cluster, prefix: &str) -> Namespace {
     let place = cluster.namespace(prefix).await;
     place.apply(TENANT).await;
     place
@@ -110,6 +110,14 @@ async fn an_approval_takes_the_right_to_change_the_server(cluster: &Cluster, pla
         })
         .await;
     tenant.patch("x", &params, &approve).await.expect("approved");
+    for key in ["toolhive.stacklok.com/restarted-at", "toolhive.stacklok.com/paused"] {
+        let order = Patch::Merge(json!({ "metadata": { "annotations": { key: "true" } } }));
+        let refused = writer.patch("x", &params, &order).await.unwrap_err().to_string();
+        assert!(refused.contains("create Deployments"), "{refused}");
+        tenant.patch("x", &params, &order).await.expect("ordered");
+    }
+    let note = Patch::Merge(json!({ "metadata": { "annotations": { "example.com/note": "a" } } }));
+    writer.patch("x", &params, &note).await.expect("noted");
 }
 
 /// A grant makes the operator add callers to NetworkPolicies of the granted servers.

@@ -8,7 +8,7 @@ use vmcp_crds::VirtualMCPServer;
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 
 use super::backends::apply;
-use super::stand_in::StandIn;
+use super::stand_in::{StandIn, admin_token};
 
 /// Returns a definition that was trusted on first use.
 fn first_seen(definition: &str) -> TrustedTool {
@@ -70,6 +70,21 @@ async fn trust_outlives_pods_and_the_operator_until_a_person_approves() {
     stand_in.set_trusted(&document("changed", "u", "one"));
     await_pending(&place, "u", "one").await;
     assert_eq!(kept(&place).await, Some(first_seen("good")));
+
+    // Deleted or edited by hand, it would let new pods trust what they see first.
+    let uid = secret.uid();
+    place.delete::<Secret>("x-vmcp-secrets").await;
+    let made_again = async || place.get::<Secret>("x-vmcp-secrets").await.filter(|made| made.uid() != uid);
+    place.eventually("another Secret", made_again).await;
+    // Its token is another one.
+    stand_in.set_token(&admin_token(&place, "x").await);
+    assert_eq!(kept(&place).await, Some(first_seen("good")));
+    place.edit::<Secret>("x-vmcp-secrets", json!({ "stringData": { "trusted-tools": "{}" } })).await;
+    place
+        .eventually("the definitions of before", async || {
+            (kept(&place).await? == first_seen("good")).then_some(())
+        })
+        .await;
 
     drop(operator);
     let _operator = Operator::with(&place, "two", &variables).await;
