@@ -132,3 +132,49 @@ async fn a_server_is_tried_without_a_configuration() {
     assert!(by_hand && !broken.stderr.contains("of the configuration"), "{}", broken.stderr);
     assert!(!laptop.path("vmcp.yaml").exists() && !laptop.path(".env").exists());
 }
+
+#[tokio::test]
+async fn commands_that_change_files_answer_programs_too() {
+    let laptop = Laptop::new(&json!({}));
+    laptop.write("vmcp.yaml", "backends:\n  - name: db\n    command: ['true']\n");
+    laptop.write("cursor.json", r#"{"mcpServers": {"DB": {"command": "true"}, "own": {"command": "own"}}}"#);
+    let client = json!({"mcpServers": {
+        "db": {"command": "other"},
+        "gh": {"url": "https://gh.example/mcp", "headers": {"Authorization": "Bearer t0ken-0123456789"}},
+    }});
+    laptop.write("client.json", &client.to_string());
+    let run = async |code: i32, words: &[&str]| -> Value {
+        let (command, rest) = words.split_at(1);
+        let ended = laptop.run(&[command, &["-o", "json"], rest].concat()).await;
+        assert_eq!(ended.code, Some(code), "{words:?}: {}", ended.stderr);
+        assert!(!ended.stdout.contains("t0ken"), "{}", ended.stdout);
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
+    };
+
+    let connected = run(0, &["connect", "cursor", "--file", "cursor.json"]).await;
+    assert_eq!((&connected["client"], &connected["connected"]), (&json!("cursor"), &json!(true)));
+    assert_eq!((&connected["taken"], &connected["left"]), (&json!(["DB"]), &json!(["own"])));
+    let undone = run(0, &["connect", "cursor", "--file", "cursor.json", "--undo"]).await;
+    assert_eq!((&undone["connected"], &undone["restored"]), (&json!(false), &json!(["DB"])));
+    let absent = run(3, &["connect", "cursor", "--file", "cursor.json", "--undo"]).await;
+    assert_eq!(absent["exitCode"], 3);
+    assert!(absent["error"].as_str().is_some_and(|error| error.contains("was not connected")), "{absent}");
+
+    let merged = run(0, &["init", "--from", "client.json", "--merge"]).await;
+    assert_eq!((&merged["imported"], &merged["skipped"]), (&json!(["gh"]), &json!(["db"])));
+    assert_eq!((&merged["secrets"], &merged["written"]), (&json!(["GH_TOKEN"]), &json!(true)));
+    assert_eq!(run(0, &["init", "--from", "client.json", "--merge"]).await["written"], false);
+    let exists = run(1, &["init"]).await;
+    assert!(exists["remedy"].as_str().is_some_and(|remedy| remedy.contains("--force")), "{exists}");
+
+    let added = run(0, &["add", "own", "--env", "API_KEY=t0ken", "--", "true"]).await;
+    assert_eq!((&added["backend"], &added["created"]), (&json!("own"), &json!(false)));
+    assert_eq!(run(1, &["add", "own", "https://own.example/mcp"]).await["exitCode"], 1);
+    assert_eq!(run(2, &["add", "Own One", "https://own.example/mcp"]).await["exitCode"], 2);
+    assert_eq!(run(0, &["disable", "own"]).await["change"], "disabled");
+    let removed = run(0, &["remove", "gh", "--secrets"]).await;
+    assert_eq!((&removed["change"], &removed["secretsRemoved"]), (&json!("removed"), &json!(["GH_TOKEN"])));
+    let kept = run(0, &["remove", "own"]).await;
+    assert_eq!(kept["secretsKept"].as_array().map(Vec::len), Some(1), "{kept}");
+    assert_eq!(run(3, &["remove", "own"]).await["exitCode"], 3);
+}

@@ -53,13 +53,13 @@ pub(in crate::cli) fn edit(
 
 /// Adds imported servers to the file at `path`, which is made if it is absent, and their secrets to `.env`
 /// beside it. The configuration is checked first and the secrets are written first, so that each entry finds
-/// its secret.
+/// its secret. Returns the mistakes that were told.
 pub(in crate::cli) fn append(
     path: &Path,
     imported: &Imported,
     on_mistake: OnMistake,
     global: &GlobalOptions,
-) -> Result<(), CommandFailure> {
+) -> Result<Vec<String>, CommandFailure> {
     let before = read_or_first_lines(path)?;
     let after = changed(path, &before, |text| {
         let mut text = text.to_owned();
@@ -68,18 +68,21 @@ pub(in crate::cli) fn append(
         }
         edit::append(&text, &imported.entries, &imported.backends)
     })?;
+    let mut told = Vec::new();
     for mistake in new_mistakes(path, &before, &after, imported, global) {
         if on_mistake == OnMistake::Refuse {
             let message = format!("not added: {}: {}", mistake.path, mistake.message);
             return Err(CommandFailure::new(message).remedy(mistake.remedy));
         }
         notes::note(&format!("note: {mistake}"));
+        told.push(mistake.to_string());
     }
     if imported.restricts_tools {
         notes::note("note: tool filters are not merged; write them into `aggregation.tools`");
     }
     keep_secrets(path, imported)?;
-    write(path, &after)
+    write(path, &after)?;
+    Ok(told)
 }
 
 /// Writes the secrets of imported servers to `.env` beside `path`, readable by its owner only. A failure
