@@ -178,3 +178,24 @@ async fn commands_that_change_files_answer_programs_too() {
     assert_eq!(kept["secretsKept"].as_array().map(Vec::len), Some(1), "{kept}");
     assert_eq!(run(3, &["remove", "own"]).await["exitCode"], 3);
 }
+
+#[tokio::test]
+async fn servers_that_are_added_at_once_are_all_in_the_file() {
+    let laptop = Laptop::new(&json!({}));
+    laptop.write("vmcp.yaml", "# mine\nbackends: []\n");
+    let names: Vec<_> = (1..=8).map(|number| format!("server{number}")).collect();
+    let added = names.iter().map(|name| {
+        let secret = format!("API_KEY=secret-of-{name}");
+        let mut command = laptop.command(&["add", name, "--env", &secret, "--", "true"]);
+        async move { command.output().await.expect("vmcp") }
+    });
+    for output in futures::future::join_all(added).await {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let text = std::fs::read_to_string(laptop.path("vmcp.yaml")).expect("the file");
+    let secrets = std::fs::read_to_string(laptop.path(".env")).expect("the secrets");
+    for name in &names {
+        assert!(text.contains(&format!("- name: {name}\n")), "{name}: {text}");
+        assert!(secrets.contains(&format!("=secret-of-{name}\n")), "{name}: {secrets}");
+    }
+}

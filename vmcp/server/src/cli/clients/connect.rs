@@ -24,7 +24,8 @@ use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::installed_program::program_to_write;
 use crate::cli::options::{GlobalOptions, profile_of};
 use crate::cli::running_server::mcp_url;
-use crate::config_file::secret_store::write_private;
+use crate::config_file::edit_lock::EditLock;
+use crate::config_file::secret_store::replace_private;
 
 /// Name of vmcp in the client's file.
 const NAME: &str = "vmcp";
@@ -142,6 +143,7 @@ fn connect(
     let served = if *keep { Vec::new() } else { edit::names(&read(&config)?)? };
     let is_served = |name: &str| normalize_name(name).is_some_and(|name| served.contains(&name));
     let of_file = |error: String| not_edited(&path, &entry, &error);
+    let _lock = EditLock::wait(&path);
     let Connected { text, taken, others } =
         client_file::connect(&read(&path)?, shape.format, shape.place, NAME, &entry, &is_served)
             .map_err(of_file)?;
@@ -204,6 +206,7 @@ fn note_on_key(shape: &ClientShape) -> String {
 fn undo(arguments: &Arguments, shape: &ClientShape) -> Result<Exit, CommandFailure> {
     let client = &*arguments.client;
     let ConnectedClient { file, taken } = connected(client, arguments.file.as_deref())?;
+    let _lock = EditLock::wait(&file);
     let text = client_file::disconnect(&read(&file)?, shape.format, shape.place, NAME, &taken)
         .map_err(|error| CommandFailure::new(format!("{}: {error}", file.display())))?;
     write(&file, &text)?;
@@ -261,7 +264,7 @@ pub(in crate::cli) fn read(path: &Path) -> Result<String, CommandFailure> {
 pub(in crate::cli) fn write(path: &Path, text: &str) -> Result<(), CommandFailure> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let folder = target.parent().map_or(Ok(()), std::fs::create_dir_all);
-    let written = folder.and_then(|()| write_private(&target, text));
+    let written = folder.and_then(|()| replace_private(&target, text));
     written.map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
 }
 

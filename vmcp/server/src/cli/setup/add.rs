@@ -13,6 +13,7 @@ use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::operate::doctor::needed_programs;
 use crate::cli::options::GlobalOptions;
+use crate::config_file::edit_lock::EditLock;
 
 /// Add a backend to the configuration file, or with --kubernetes to a cluster
 ///
@@ -76,6 +77,7 @@ fn add(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFail
             .remedy("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
     }
     let path = config_edit::file_for_new_servers(global)?;
+    let _lock = EditLock::wait(&path);
     let is_new = !path.exists();
     let text = config_edit::read_or_first_lines(&path)?;
     let variables = KnownVariables::of(&path, &text);

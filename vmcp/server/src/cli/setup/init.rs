@@ -21,6 +21,7 @@ use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::console::{notes, prompt};
 use crate::cli::operate::doctor::needed_programs;
 use crate::cli::options::{DEFAULT_FILE_NAME, GlobalOptions};
+use crate::config_file::edit_lock::EditLock;
 use crate::config_file::secret_store::private;
 use vmcp_engine::folders;
 
@@ -181,6 +182,7 @@ fn init(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFai
             output::print_for_programs(format, &result)?;
             return Ok(Exit::Done);
         }
+        let _lock = EditLock::wait(&path);
         result.notes.extend(config_edit::append(&path, imported, OnMistake::Note, global)?);
     } else {
         if !force && path.exists() {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::config_edit;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, prompt};
+use crate::config_file::edit_lock::EditLock;
 use crate::config_file::env_file;
 
 /// Variables of `.env` to which only a removed backend referred.
@@ -52,6 +53,7 @@ pub(super) fn offer_removal(
         notes::note(&format!("note: {file} keeps {names}; `vmcp remove --secrets` would remove them too"));
         return Ok(LeftSecrets { kept: unused, ..LeftSecrets::default() });
     }
+    let _lock = EditLock::wait(path);
     env_file::remove_variables(&env_file, &unused).map_err(|error| {
         CommandFailure::new(format!("{file}: {error}")).remedy(format!("remove {names} there"))
     })?;

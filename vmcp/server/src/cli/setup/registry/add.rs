@@ -16,6 +16,7 @@ use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
 use crate::cli::options::{GlobalOptions, environment};
 use crate::cli::setup::config_edit::{self, OnMistake};
+use crate::config_file::edit_lock::EditLock;
 use crate::config_file::env_file::{self, Addition, OtherValue};
 
 /// The server to add.
@@ -79,6 +80,7 @@ pub(super) fn run(
             .remedy(format!("add {}; `vmcp registry show {}` explains them", sets.join(" "), entry.name)));
     }
     let path = config_edit::file_for_new_servers(global)?;
+    let _lock = EditLock::wait(&path);
     let imported = imported(entry, source, &backend, &draft, &path)?;
     config_edit::append(&path, &imported, OnMistake::Refuse, global)?;
     notes::note(&format!(
