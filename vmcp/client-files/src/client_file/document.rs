@@ -21,9 +21,9 @@ pub(crate) enum Document {
 impl Document {
     /// Parses a file; an empty one holds nothing.
     pub(crate) fn parse(text: &str, format: ClientFormat) -> Result<Document, String> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match format {
             ClientFormat::Json => {
-                let text = text.strip_prefix('\u{feff}').unwrap_or(text);
                 let root = CstRootNode::parse(text, &ParseOptions::default())
                     .map_err(|error| format!("not readable as JSON: {error}"))?;
                 root.object_value_or_create().ok_or("not a JSON object")?;

@@ -1,5 +1,6 @@
 //! Dialects of other clients: the places where their files keep servers, and one set of keys for all.
 
+mod pairs;
 mod references;
 pub(super) mod switches;
 
@@ -208,6 +209,14 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
             keys.insert(if key == "path" { "command" } else { key }.to_owned(), value.clone());
         }
     }
+    if keys.get("transport").is_some_and(Value::is_object)
+        && let Some(Value::Object(inner)) = keys.remove("transport")
+    {
+        // Continue's former shape: `transport: { type, command, args }`.
+        for (key, value) in inner {
+            keys.entry(key).or_insert(value);
+        }
+    }
     if let Some(kind) = keys.remove("transportType") {
         // Cline's former name of it.
         keys.entry("type").or_insert(kind);
@@ -231,6 +240,12 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
             (None, value) => {
                 keys.insert(ours.to_owned(), value);
             }
+        }
+    }
+    for key in ["env", "headers"] {
+        let pairs = keys.get(key).and_then(Value::as_array).map(|items| pairs::of_list(items));
+        if let Some(pairs) = pairs {
+            keys.insert(key.to_owned(), Value::Object(pairs));
         }
     }
     if let Some(Value::String(words)) = keys.get("args") {

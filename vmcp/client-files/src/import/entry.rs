@@ -50,13 +50,7 @@ pub(super) fn convert(
     if leads_to_vmcp(name, &server) {
         return Err("it leads to vmcp itself".to_owned());
     }
-    let kind = server.kind.as_deref().map(str::to_ascii_lowercase);
-    let transport = match kind.as_deref() {
-        None | Some("stdio" | "http" | "streamable-http" | "streamablehttp" | "streamable_http") => None,
-        Some("sse") => Some("sse"),
-        Some("ws" | "websocket") => Some("websocket"),
-        Some(other) => return Err(format!("transport {other:?} is not supported")),
-    };
+    let transport = transport(server.kind.as_deref().unwrap_or_default())?;
     let others: Vec<_> =
         server.others.keys().filter(|key| !IGNORABLE.contains(&key.as_str())).cloned().collect();
     if !others.is_empty() {
@@ -94,6 +88,18 @@ pub(super) fn convert(
     Ok((entry, rules))
 }
 
+/// Returns the transport that a client's word for it means; `None` for the one that an entry has by itself.
+fn transport(kind: &str) -> Result<Option<&'static str>, String> {
+    let plain = kind.trim().to_ascii_lowercase().replace(['-', '_', ' ', '+'], "");
+    match &*plain {
+        "" | "stdio" | "local" | "process" | "command" | "http" | "https" | "remote" | "streamable"
+        | "streamablehttp" | "httpstreamable" | "httpstream" => Ok(None),
+        "sse" | "httpsse" => Ok(Some("sse")),
+        "ws" | "wss" | "websocket" => Ok(Some("websocket")),
+        _ => Err(format!("transport {kind:?} is not supported")),
+    }
+}
+
 /// Writes a time limit in whole seconds, rounded up.
 fn seconds(seconds: f64) -> String {
     format!("{}s", seconds.ceil())
@@ -116,7 +122,7 @@ fn with_command(
     secrets.own = server.env.keys().cloned().collect();
     words.extend(secrets.arguments(&shared.name, &server.args, notes));
     secrets.own.clear();
-    let env = server.env.into_iter().map(|(key, value)| {
+    let env = server.env.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let value = secrets.value(&shared.name, &key, &key, &value, notes);
         (key, value)

@@ -22,6 +22,7 @@ use crate::cli::console::{notes, prompt};
 use crate::cli::operate::doctor::needed_programs;
 use crate::cli::options::{DEFAULT_FILE_NAME, GlobalOptions};
 use crate::config_file::edit_lock::EditLock;
+use crate::config_file::env_file;
 use crate::config_file::secret_store::private;
 use vmcp_engine::folders;
 
@@ -259,8 +260,8 @@ fn imported(
 ) -> Result<Imported, CommandFailure> {
     let mut files = Vec::new();
     for path in known_clients::files(from)? {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))?;
+        let text =
+            text_of(&path).map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))?;
         let folder = std::path::absolute(&path).ok().and_then(|path| path.parent().map(Path::to_owned));
         files.push((path.display().to_string(), text, folder));
     }
@@ -291,6 +292,15 @@ fn imported(
     }
     report(&imported, &names);
     Ok(imported)
+}
+
+/// Reads a client's file; UTF-16 of Windows is decoded.
+fn text_of(path: &Path) -> std::io::Result<String> {
+    let bytes = std::fs::read(path)?;
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Ok(env_file::decode(&bytes));
+    }
+    String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
 }
 
 /// Asks once what becomes of the servers whose names exist.
@@ -348,4 +358,24 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), CommandFailure> {
 fn exists_already(path: &Path) -> CommandFailure {
     CommandFailure::new(format!("{} exists already", path.display()))
         .remedy("--force replaces it; or name another file; or write to standard output with -")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_windows_are_read_and_bytes_that_are_no_text_are_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "{\"é\": 1}\r\n";
+        let marked = format!("\u{feff}{text}");
+        let little: Vec<u8> = marked.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = marked.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for bytes in [little.as_slice(), &big, text.as_bytes()] {
+            std::fs::write(file.path(), bytes).unwrap();
+            assert_eq!(text_of(file.path()).unwrap(), text);
+        }
+        std::fs::write(file.path(), b"{\"a\": \"\xff\"}").unwrap();
+        assert_eq!(text_of(file.path()).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
 }
