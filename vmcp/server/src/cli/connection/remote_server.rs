@@ -19,6 +19,7 @@ use vmcp_error_chain::error_chain;
 use super::call_failure::CallFailure;
 use super::consent::{Consent, ConsentingClient};
 use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::running_server::local_socket;
 use vmcp_edge::port::admin::operator_call::{OperatorAnswer, OperatorCall};
 
 /// Time in which a server must answer to count as running; kept short because most commands wait for it.
@@ -257,7 +258,9 @@ impl AdminPort {
         timeout: Option<Duration>,
     ) -> reqwest::Result<RequestBuilder> {
         let client = match &self.socket {
-            Some(socket) => client().unix_socket(socket.as_path()),
+            Some(socket) => {
+                client().unix_socket(local_socket::address(socket).unwrap_or_else(|_| socket.clone()))
+            }
             None => client(),
         };
         let client = timeout.into_iter().fold(client, ClientBuilder::timeout).build()?;
