@@ -90,6 +90,11 @@ pub fn connect(
         }
     }
     document.set(&owned(place), name, entry)?;
+    let is_read =
+        |(found, now): &(String, Value)| found == name && (now == entry || format != ClientFormat::Json);
+    if !document.entries(&owned(place)).iter().any(is_read) {
+        return Err("a key stands twice in it, and clients read the last one; remove one".to_owned());
+    }
     Ok(Connected { text: document.text()?, taken, others })
 }
 
@@ -199,6 +204,17 @@ mod tests {
         let undone: Value = serde_json::from_str(&undone).unwrap();
         assert_eq!(undone["projects"]["/a"]["mcpServers"]["time"], json!({ "command": "uvx" }));
         assert_eq!(undone["mcpServers"]["vmcp"], json!({ "command": "old" }));
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_refused() {
+        let entry = json!({ "command": "vmcp" });
+        let connected =
+            |text: &str| connect(text, ClientFormat::Json, &["mcpServers"], "vmcp", &entry, &|_| false);
+        let twice = r#"{ "mcpServers": {}, "mcpServers": { "own": { "command": "own" } } }"#;
+        assert!(connected(twice).unwrap_err().contains("twice"));
+        let elsewhere = r#"{ "other": 1, "other": 2, "mcpServers": {} }"#;
+        assert!(connected(elsewhere).is_ok());
     }
 
     #[test]

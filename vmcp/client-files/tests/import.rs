@@ -354,29 +354,6 @@ fn references_of_gemini_and_opencode_are_no_secrets() {
 }
 
 #[test]
-fn a_variable_of_a_shell_in_the_place_of_a_secret_is_a_reference() {
-    let imported = imported(&json!({ "mcpServers": {
-        "a": {
-            "command": "a", "args": ["--token", "$ARG_TOKEN", "$5", "--dir", "${userHome}/x"],
-            "env": { "API_KEY": "$MY_KEY", "WIN_TOKEN": "%MY_TOKEN%", "PRICE": "$USD", "PASSWORD": "$ecret", "GONE": null },
-        },
-        "b": { "type": "Streamable_HTTP", "url": "https://b.example", "headers": ["Authorization: Bearer $PAT"] },
-        "c": { "command": "c", "env": ["MY_KEY=sk-live-0123456789"] },
-    } }));
-    let set = [("ARG_TOKEN", "1"), ("MY_KEY", "2"), ("MY_TOKEN", "3"), ("PAT", "4"), ("HOME", "/home/me")];
-    let config = loaded(&imported, &set);
-    let Transport::Stdio { args, env, .. } = &config.backends[0].transport else { panic!("{config:?}") };
-    assert_eq!(args, &["--token", "1", "$5", "--dir", "/home/me/x"], "{}", imported.yaml);
-    let found: Vec<_> = env.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
-    let expected = [("API_KEY", "2"), ("PASSWORD", "$ecret"), ("PRICE", "$USD"), ("WIN_TOKEN", "3")];
-    assert_eq!(found, expected, "{}", imported.yaml);
-    let Transport::Http { headers, .. } = &config.backends[1].transport else { panic!("{config:?}") };
-    assert_eq!(headers["authorization"].expose(), "Bearer 4");
-    // The secret of `c` is not sent to `a`.
-    assert_eq!(imported.variables.keys().collect::<Vec<_>>(), ["C_MY_KEY", "PASSWORD"]);
-}
-
-#[test]
 fn a_file_of_another_client_cannot_refer_to_files() {
     let home = Surroundings { home: Some(Path::new("/home/me")), ..Surroundings::default() };
     for (kind, value) in [("http", "${file:/home/me/.ssh/id_rsa}"), ("remote", "{file:~/.ssh/id_rsa}")] {
