@@ -259,7 +259,9 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
         keys.insert("args".to_owned(), words.chain(others).collect());
     }
     if let Some(enabled) = keys.remove("enabled") {
-        keys.entry("disabled").or_insert(json!(is_off(&enabled)));
+        if is_off(&enabled) {
+            keys.insert("disabled".to_owned(), json!(true));
+        }
     }
     // Copilot CLI writes `tools: ["*"]` for all of them.
     if let Some(Value::Array(tools)) = keys.remove("tools")
@@ -446,7 +448,8 @@ mod tests {
     #[test]
     fn switches_in_quotes_former_names_and_variables_with_a_source_are_read() {
         for off in [json!(false), json!("false"), json!("Off"), json!(0)] {
-            assert!(read(&json!({ "command": "x", "enabled": off })).unwrap().disabled, "{off}");
+            let server = json!({ "command": "x", "enabled": off, "disabled": false });
+            assert!(read(&server).unwrap().disabled, "{off}: one switch is off");
         }
         for on in [json!(true), json!("true"), json!(1)] {
             assert!(!read(&json!({ "command": "x", "enabled": on })).unwrap().disabled, "{on}");
