@@ -15,11 +15,11 @@ pub(super) enum Runner {
     Bunx,
 }
 
-/// Words of a subcommand, each with its other names.
+/// Words of a subcommand, each as the list of its names.
 type Subcommand = &'static [&'static [&'static str]];
 
 /// Programs that run packages, with the subcommand that does so.
-const RUNNERS: [(&str, Runner, Subcommand); 8] = [
+static RUNNERS: [(&str, Runner, Subcommand); 8] = [
     ("npx", Runner::Npx, &[]),
     ("npm", Runner::Npx, &[&["exec", "x"]]),
     ("uvx", Runner::Uvx, &[]),
@@ -59,8 +59,8 @@ impl PackageCommand {
     /// like the one before it: unknown options, and options that ask for a fresh installation.
     pub(super) fn parse(command: &str, args: &[String]) -> Option<Self> {
         let file = Path::new(command).file_name()?.to_str()?;
-        let (_, runner, words) = RUNNERS.iter().find(|(name, _, _)| *name == file)?;
-        Self::of_words(*runner, words, args)
+        let &(_, runner, words) = RUNNERS.iter().find(|(name, _, _)| *name == file)?;
+        Self::of_words(runner, words, args)
     }
 
     fn of_words(runner: Runner, mut missing: Subcommand, args: &[String]) -> Option<Self> {
