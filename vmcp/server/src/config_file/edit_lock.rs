@@ -1,70 +1,65 @@
-//! [`EditLock`]: one edit of a file at a time, over all processes of a person.
+//! [`EditLock`]: one edit of a file at a time, over all processes.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use vmcp_config::status::digest;
-use vmcp_engine::folders;
+/// Longest wait for another edit, which takes milliseconds; then the edit goes on alone.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Pause between two attempts.
+const INTERVAL: Duration = Duration::from_millis(10);
 
-use super::secret_store::{private, private_folder};
-
-/// The lock of a file that commands and servers edit: an advisory lock (`flock`) on a file of the cache, so
-/// that the edited file's own folder stays clean. Without it, the later of two edits at once would undo the
-/// earlier one. Released when dropped, and when its process ends.
+/// The lock of a file that commands and servers edit: an advisory lock (`flock`) of the folder that has it, so
+/// that no file is made for it. Of two edits at once, the later one would undo the earlier one. Released when
+/// dropped, and when its process ends.
 #[derive(Debug)]
 pub(crate) struct EditLock {
-    _file: File,
+    _folder: File,
 }
 
 impl EditLock {
-    /// Waits until no other process edits the file at `path`, which may be absent. `None` where no lock can
-    /// be made, as in a read-only home: the edit goes on alone.
+    /// Waits until no other process edits the file at `path`, which may be absent. `None` where the folder is
+    /// absent or cannot be locked, and after [`MAX_WAIT`].
     pub(crate) fn wait(path: &Path) -> Option<EditLock> {
-        EditLock::wait_below(&folders::cache_dir(), path)
+        EditLock::wait_for(path, MAX_WAIT)
     }
 
-    fn wait_below(cache: &Path, path: &Path) -> Option<EditLock> {
-        let folder = cache.join("edits");
-        private_folder(&folder).ok()?;
-        let name = format!("{}.lock", digest(&whole_path(path)?.to_string_lossy()));
-        let file = private(OpenOptions::new().create(true).append(true)).open(folder.join(name)).ok()?;
-        file.lock().ok()?;
-        Some(EditLock { _file: file })
+    fn wait_for(path: &Path, most: Duration) -> Option<EditLock> {
+        let folder = File::open(folder_of(path)?).ok()?;
+        let begin = Instant::now();
+        loop {
+            match folder.try_lock() {
+                Ok(()) => return Some(EditLock { _folder: folder }),
+                Err(TryLockError::WouldBlock) if begin.elapsed() < most => std::thread::sleep(INTERVAL),
+                Err(_) => return None,
+            }
+        }
     }
 }
 
-/// Returns the path of the file behind links; of an absent file, in the folder behind links.
-fn whole_path(path: &Path) -> Option<PathBuf> {
-    if let Ok(target) = path.canonicalize() {
-        return Some(target);
-    }
-    let path = std::path::absolute(path).ok()?;
-    let folder = path.parent()?;
-    Some(folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).join(path.file_name()?))
+/// Returns the folder of the file behind links; of an absent file, the folder of its path.
+fn folder_of(path: &Path) -> Option<PathBuf> {
+    let path = path.canonicalize().or_else(|_| std::path::absolute(path)).ok()?;
+    path.parent().map(Path::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
-    fn a_second_edit_of_the_file_waits_and_one_of_another_file_does_not() {
+    fn a_second_edit_waits_and_no_file_is_made_for_it() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("vmcp.yaml");
-        let held = EditLock::wait_below(dir.path(), &file).unwrap();
-        EditLock::wait_below(dir.path(), &dir.path().join("other.yaml")).unwrap();
-        // The holder makes the file meanwhile.
-        fs::write(&file, "").unwrap();
-        let (folder, path) = (dir.path().to_owned(), file.clone());
-        let second = std::thread::spawn(move || EditLock::wait_below(&folder, &path).is_some());
-        std::thread::sleep(Duration::from_millis(50));
+        let held = EditLock::wait(&file).unwrap();
+        assert!(EditLock::wait_for(&file, Duration::from_millis(30)).is_none(), "the first edit goes on");
+        let path = file.clone();
+        let second = std::thread::spawn(move || EditLock::wait(&path).is_some());
+        std::thread::sleep(Duration::from_millis(30));
         assert!(!second.is_finished());
         drop(held);
         assert!(second.join().unwrap());
-        let unusable = EditLock::wait_below(&file, &file);
-        assert!(unusable.is_none(), "a folder that cannot be made");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(EditLock::wait(&dir.path().join("absent/vmcp.yaml")).is_none());
     }
 }
