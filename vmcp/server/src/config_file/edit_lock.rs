@@ -9,9 +9,9 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Pause between two attempts.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// The lock of a file that commands and servers edit: an advisory lock (`flock`) of the folder that has it, so
-/// that no file is made for it. Of two edits at once, the later one would undo the earlier one. Released when
-/// dropped, and when its process ends.
+/// The lock of a file that commands and servers edit: an advisory lock (`flock`) of the folder that has it,
+/// so that no file is made for it. Of two edits at once, the later one would undo the earlier one. Released
+/// when dropped, and when its process ends.
 #[derive(Debug)]
 pub(crate) struct EditLock {
     _folder: File,
