@@ -99,3 +99,23 @@ fn a_variable_of_a_shell_in_the_place_of_a_secret_is_a_reference() {
     // The secret of `c` is not sent to `a`.
     assert_eq!(imported.variables.keys().collect::<Vec<_>>(), ["C_MY_KEY", "PASSWORD"]);
 }
+
+#[cfg(not(windows))]
+#[test]
+fn commands_for_windows_are_started_elsewhere_too() {
+    let imported = imported(&json!({ "mcpServers": {
+        "a": { "command": "cmd", "args": ["/c", "npx", "-y", "a"] },
+        "b": { "command": "C:\\Windows\\System32\\CMD.EXE", "args": ["/C", "npx.cmd", "b"] },
+        "c": { "command": "uvx.exe", "args": ["c"] },
+        "d": { "command": "/opt/own.exe", "args": ["/c", "d"] },
+        "e": { "command": "cmd", "args": ["/c"] },
+    } }));
+    let config = loaded(&imported, &[]);
+    let words = |index: usize| match &config.backends[index].transport {
+        Transport::Stdio { command, args, .. } => format!("{command} {}", args.join(" ")),
+        other => panic!("{other:?}"),
+    };
+    let expected = ["npx -y a", "npx b", "uvx c", "/opt/own.exe /c d", "cmd /c"];
+    assert_eq!([0, 1, 2, 3, 4].map(words), expected, "{}", imported.yaml);
+    assert!(imported.notes.contains(&"b: `cmd /c` left out: it is for Windows".to_owned()));
+}

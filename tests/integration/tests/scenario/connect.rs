@@ -199,3 +199,20 @@ async fn servers_that_are_added_at_once_are_all_in_the_file() {
         assert!(secrets.contains(&format!("=secret-of-{name}\n")), "{name}: {secrets}");
     }
 }
+
+#[tokio::test]
+async fn a_read_only_file_of_a_client_stays_and_the_entry_is_told() {
+    let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
+    let before = r#"{"mcpServers": {"db": {"command": "true"}}}"#;
+    laptop.write("cursor.json", before);
+    let file = laptop.path("cursor.json");
+    let mut permissions = std::fs::metadata(&file).expect("the file").permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&file, permissions).expect("a mode");
+    let refused = laptop.run(&["connect", "cursor", "--file", "cursor.json"]).await;
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("it is read-only"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("write it by hand, as `vmcp`"), "{}", refused.stderr);
+    assert_eq!(std::fs::read_to_string(&file).expect("the file"), before);
+    assert_eq!(laptop.run(&["connect", "cursor", "--undo", "--file", "cursor.json"]).await.code, Some(3));
+}

@@ -1,5 +1,5 @@
-//! Package runners: npx, uvx, `pnpm dlx` and bunx install a server once, and then stay in memory beside it. This
-//! room finds the program that a runner has installed, so that later starts run the program itself.
+//! Package runners: npx, uvx, `pnpm dlx` and bunx install a server once, and then stay in memory beside it.
+//! This room finds the program that a runner has installed, so that later starts run the program itself.
 //!
 //! | module | holds |
 //! |---|---|

@@ -43,10 +43,13 @@ pub(super) struct ToolRules {
 /// Converts a server, and the tools of it that the other client uses. The error says why it is left out.
 pub(super) fn convert(
     name: &str,
-    server: Server,
+    mut server: Server,
     secrets: &mut Secrets<'_>,
     notes: &mut Vec<String>,
 ) -> Result<(BackendEntry, Option<ToolRules>), String> {
+    if !cfg!(windows) {
+        without_windows(&mut server, notes);
+    }
     if leads_to_vmcp(name, &server) {
         return Err("it leads to vmcp itself".to_owned());
     }
@@ -86,6 +89,24 @@ pub(super) fn convert(
         (None, None) => return Err("neither `command` nor `url` is given".to_owned()),
     };
     Ok((entry, rules))
+}
+
+/// Removes `cmd /c` in front of a command, and `.cmd` or `.exe` behind the name of a program: a file that a
+/// team shares has them for Windows.
+fn without_windows(server: &mut Server, notes: &mut Vec<String>) {
+    let Some(command) = &mut server.command else { return };
+    let name = command.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
+    let is_switch = server.args.first().is_some_and(|first| first.eq_ignore_ascii_case("/c"));
+    if matches!(&*name, "cmd" | "cmd.exe") && is_switch && server.args.len() > 1 {
+        *command = server.args.drain(..2).next_back().unwrap_or_default();
+        notes.push("`cmd /c` left out: it is for Windows".to_owned());
+    }
+    let has_path = command.contains(['/', '\\']);
+    let suffix = [".cmd", ".exe"].into_iter().find(|suffix| command.to_ascii_lowercase().ends_with(*suffix));
+    if let Some(suffix) = suffix.filter(|suffix| !has_path && command.len() > suffix.len()) {
+        command.truncate(command.len() - suffix.len());
+        notes.push(format!("`{suffix}` left out behind {command}: it is for Windows"));
+    }
 }
 
 /// Returns the transport that a client's word for it means; `None` for the one that an entry has by itself.

@@ -79,11 +79,16 @@ fn write_synced(mut file: File, text: &str) -> io::Result<()> {
 /// As [`write_private`], for a file of a person: a link stays a link, and a file that may not be written is
 /// refused, although its folder would allow a new one in its place.
 pub(crate) fn replace_private(path: &Path, text: &str) -> io::Result<()> {
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if target.metadata().is_ok_and(|metadata| metadata.permissions().readonly()) {
+    if is_read_only(path) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only"));
     }
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     write_private(&target, text)
+}
+
+/// True for a file whose mode allows writing to no account.
+pub(crate) fn is_read_only(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.permissions().readonly())
 }
 
 /// Lets a new file be read by its owner only.

@@ -25,7 +25,7 @@ use crate::cli::installed_program::program_to_write;
 use crate::cli::options::{GlobalOptions, profile_of};
 use crate::cli::running_server::mcp_url;
 use crate::config_file::edit_lock::EditLock;
-use crate::config_file::secret_store::replace_private;
+use crate::config_file::secret_store::{is_read_only, replace_private};
 
 /// Name of vmcp in the client's file.
 const NAME: &str = "vmcp";
@@ -148,6 +148,9 @@ fn connect(
         client_file::connect(&read(&path)?, shape.format, shape.place, NAME, &entry, &is_served)
             .map_err(of_file)?;
     let names: Vec<_> = taken.iter().map(|server| server.name.clone()).filter(|name| name != NAME).collect();
+    if is_read_only(&path) {
+        return Err(not_edited(&path, &entry, "it is read-only"));
+    }
     // The record is written first: what leaves the file is never only in memory.
     record::add(client, ConnectedClient { file: path.clone(), taken })?;
     write(&path, &text)?;
