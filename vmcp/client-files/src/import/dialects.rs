@@ -195,13 +195,7 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
         }
         _ => return Err("it is no object".to_owned()),
     };
-    if matches!(keys.get("type").and_then(Value::as_str), Some("local" | "remote")) {
-        references::opencode(&mut keys, reading);
-    }
-    if reading.is_gemini {
-        references::gemini(&mut keys, notes);
-    }
-    references::continue_dev(&mut keys);
+    references::translate(&mut keys, reading, notes);
     if let Some(inner @ Value::Object(_)) = keys.get("command").cloned() {
         // Zed: `command: { path, args, env }`.
         keys.remove("command");
