@@ -180,7 +180,7 @@ async fn commands_that_change_files_answer_programs_too() {
 }
 
 #[tokio::test]
-async fn servers_that_are_added_at_once_are_all_in_the_file() {
+async fn servers_and_secrets_that_are_added_at_once_are_all_kept() {
     let laptop = Laptop::new(&json!({}));
     laptop.write("vmcp.yaml", "# mine\nbackends: []\n");
     let names: Vec<_> = (1..=8).map(|number| format!("server{number}")).collect();
@@ -194,6 +194,18 @@ async fn servers_that_are_added_at_once_are_all_in_the_file() {
     }
     let text = std::fs::read_to_string(laptop.path("vmcp.yaml")).expect("the file");
     let secrets = std::fs::read_to_string(laptop.path(".env")).expect("the secrets");
+    let stored = names.iter().map(|name| {
+        laptop.write(&format!("value-{name}"), "v4lue");
+        let value = std::fs::File::open(laptop.path(&format!("value-{name}"))).expect("the value");
+        let mut command = laptop.command(&["secret", "set", name, "--file"]);
+        command.stdin(value);
+        async move { command.output().await.expect("vmcp") }
+    });
+    for output in futures::future::join_all(stored).await {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let listed = laptop.run(&["secret", "list"]).await;
+    assert_eq!(listed.stdout.lines().collect::<Vec<_>>(), names);
     for name in &names {
         assert!(text.contains(&format!("- name: {name}\n")), "{name}: {text}");
         assert!(secrets.contains(&format!("=secret-of-{name}\n")), "{name}: {secrets}");
