@@ -228,3 +228,24 @@ async fn a_read_only_file_of_a_client_stays_and_the_entry_is_told() {
     assert_eq!(std::fs::read_to_string(&file).expect("the file"), before);
     assert_eq!(laptop.run(&["connect", "cursor", "--undo", "--file", "cursor.json"]).await.code, Some(3));
 }
+
+#[tokio::test]
+async fn a_client_gets_the_folders_and_proxies_of_the_shell_without_passwords() {
+    let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
+    let cache = laptop.path("cache").display().to_string();
+    let mut command = laptop.command(&["connect", "cursor", "--file", "cursor.json"]);
+    command.env("XDG_CACHE_HOME", &cache).env("HTTPS_PROXY", "http://proxy.corp:3128");
+    command.env("HTTP_PROXY", "http://me:hunter2@proxy.corp:3128");
+    let output = command.output().await.expect("vmcp");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("HTTP_PROXY may hold a password"), "{said}");
+    let text = std::fs::read_to_string(laptop.path("cursor.json")).expect("the file");
+    assert!(!text.contains("hunter2") && !said.contains("hunter2"), "{text}");
+    let file: Value = serde_json::from_str(&text).expect("JSON");
+    let env = &file["mcpServers"]["vmcp"]["env"];
+    assert_eq!(
+        (&env["XDG_CACHE_HOME"], &env["HTTPS_PROXY"]),
+        (&json!(cache), &json!("http://proxy.corp:3128"))
+    );
+    assert_eq!(env["HTTP_PROXY"], Value::Null);
+}

@@ -23,6 +23,7 @@ use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::installed_program::program_to_write;
 use crate::cli::options::{GlobalOptions, profile_of};
+use crate::cli::run::service::variables;
 use crate::cli::running_server::mcp_url;
 use crate::config_file::edit_lock::EditLock;
 use crate::config_file::secret_store::{is_read_only, replace_private};
@@ -38,7 +39,8 @@ const NOTE_ON_APPROVALS: &str = "codex asks you before each call of optim_call_t
 ///
 /// Writes vmcp into the client's own file, where comments stay, and takes out the servers that the
 /// configuration file has too. They are kept, and --undo puts them back. All clients share one running
-/// server, which the first of them starts (`vmcp mcp-server`), with the PATH of this shell.
+/// server, which the first of them starts (`vmcp mcp-server`), with the PATH, the proxies and the folders of
+/// this shell.
 ///
 /// For programs (-o json) the result has `client`, `file`, `connected`, `taken` (servers that left the file),
 /// `left` (servers that stay in it), `restored` (servers that --undo put back) and `notes`. A failure has
@@ -136,7 +138,7 @@ fn connect(
             config: std::path::absolute(&config)?,
             profile: profile.clone(),
             own_server: *own_server,
-            path: std::env::var("PATH").ok().filter(|path| !path.is_empty()),
+            variables: shell_variables(),
         })
     };
     let entry = shape.entry(&endpoint).map_err(CommandFailure::new)?;
@@ -194,6 +196,24 @@ fn connect(
     };
     output::print_for_programs(*format, &result)?;
     Ok(Exit::Done)
+}
+
+/// Returns the variables of this shell that the client's entry gets. The password of a proxy stays out of the
+/// file.
+fn shell_variables() -> Vec<(String, String)> {
+    let is_secret =
+        |name: &str, value: &str| name.to_ascii_uppercase().ends_with("_PROXY") && value.contains('@');
+    let (secret, plain): (Vec<_>, Vec<_>) = variables(&|name| std::env::var(name).ok())
+        .into_iter()
+        .partition(|(name, value)| is_secret(name, value));
+    if !secret.is_empty() {
+        let names: Vec<_> = secret.iter().map(|(name, _)| name.as_str()).collect();
+        notes::note(&format!(
+            "note: {} may hold a password, and stays out of the file: the client has to set it itself",
+            names.join(", ")
+        ));
+    }
+    plain
 }
 
 /// Returns how the client gets the key that `incomingAuth` wants.
