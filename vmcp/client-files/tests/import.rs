@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use vmcp_client_files::import::{
-    ClientText, ImportError, Imported, NameConflict, Surroundings, import, import_files,
+    ClientText, ImportError, Imported, MAX_FILE_BYTES, NameConflict, Surroundings, import, import_files,
 };
 use vmcp_config::{Config, Secret, Transport, edit};
 
@@ -411,7 +411,7 @@ fn a_long_time_limit_in_seconds_is_no_short_one_in_milliseconds() {
 fn other_files_are_refused() {
     assert!(matches!(import("{", "f"), Err(ImportError::Unreadable(_))));
     assert!(matches!(import("{\"a\": 1}", "f"), Err(ImportError::NoServers)));
-    assert!(matches!(import(&" ".repeat(vmcp_config::MAX_BYTES + 1), "f"), Err(ImportError::TooLarge)));
+    assert!(matches!(import(&" ".repeat(MAX_FILE_BYTES + 1), "f"), Err(ImportError::TooLarge)));
 }
 
 proptest! {

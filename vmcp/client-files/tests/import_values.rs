@@ -119,3 +119,11 @@ fn commands_for_windows_are_started_elsewhere_too() {
     assert_eq!([0, 1, 2, 3, 4].map(words), expected, "{}", imported.yaml);
     assert!(imported.notes.contains(&"b: `cmd /c` left out: it is for Windows".to_owned()));
 }
+
+#[test]
+fn a_file_with_a_long_history_is_imported() {
+    let history = vec!["a question of a person"; vmcp_config::MAX_BYTES / 20];
+    let imported = imported(&json!({ "history": history, "mcpServers": { "a": { "command": "a" } } }));
+    assert_eq!(imported.backends, ["a"]);
+    assert!(imported.yaml.len() < 1000);
+}
