@@ -207,6 +207,23 @@ mod tests {
     }
 
     #[test]
+    fn a_file_with_the_history_of_many_projects_is_edited_at_once() {
+        let history = "a question of a person. ".repeat(400);
+        let project = json!({ "history": history, "mcpServers": { "time": { "command": "uvx" } } });
+        let projects: serde_json::Map<String, Value> =
+            (0..400).map(|number| (format!("/work/{number}"), project.clone())).collect();
+        let before = json!({ "mcpServers": {}, "projects": projects }).to_string();
+        let begin = std::time::Instant::now();
+        let entry = json!({ "command": "vmcp" });
+        let served = |name: &str| name == "time";
+        let connected =
+            connect(&before, ClientFormat::Json, &["mcpServers"], "vmcp", &entry, &served).unwrap();
+        assert_eq!(connected.taken.len(), 400);
+        // A conversion of the whole file for each project takes minutes.
+        assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+    }
+
+    #[test]
     fn a_key_that_stands_twice_is_refused() {
         let entry = json!({ "command": "vmcp" });
         let connected =
