@@ -223,6 +223,11 @@ impl PackageRun {
         let own = match self.package.runner {
             Runner::Npx => self.npm_places().map(|(_, own)| own),
             Runner::Bunx => {
+                // Once its folder was cleaned away, another account may make one of its name.
+                let is_in = |folder: &PathBuf| Path::new(&pinned.program).starts_with(folder);
+                if !self.bun_folder().as_ref().is_some_and(is_in) {
+                    return true;
+                }
                 let path = self.env.get(OsStr::new("PATH"));
                 let path = path.map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
                 Some(OwnInstallations { cwd: self.cwd.clone(), prefixes: Vec::new(), path })
