@@ -1,7 +1,7 @@
 //! vmcp in the files of other clients, and servers that are tried before they are added.
 
 use serde_json::{Value, json};
-use vmcp_integration::Fixture;
+use vmcp_integration::{Cli, Fixture, Vmcp};
 
 use super::laptop::{Laptop, settings};
 
@@ -248,4 +248,22 @@ async fn a_client_gets_the_folders_and_proxies_of_the_shell_without_passwords() 
         (&json!(cache), &json!("http://proxy.corp:3128"))
     );
     assert_eq!(env["HTTP_PROXY"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_command_reaches_the_server_of_its_own_machine_without_the_proxy() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    vmcp.with_tool("echo_add").await;
+    let environment = [
+        ("VMCP_URL", vmcp.url.as_str()),
+        ("VMCP_ADMIN_URL", vmcp.admin.as_str()),
+        ("HTTP_PROXY", "http://127.0.0.1:1"),
+        ("http_proxy", "http://127.0.0.1:1"),
+        ("NO_PROXY", ""),
+        ("no_proxy", ""),
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    let called = Cli::run_with(&["call", "echo_add", "a=1", "b=2"], &environment, folder.path()).await;
+    assert!(called.success, "{called:?}");
 }
