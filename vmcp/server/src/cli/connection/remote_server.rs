@@ -56,7 +56,7 @@ pub(super) async fn call(
     if let Some(token) = token {
         config = config.auth_header(token.expose());
     }
-    let http = http_client::for_mcp(url).map_err(CommandFailure::from)?;
+    let http = http_client::for_mcp().map_err(CommandFailure::from)?;
     let transport = StreamableHttpClientTransport::with_client(http, config);
     let client = ConsentingClient::new(consent).serve_with_lifecycle(transport, lifecycle).await;
     let client = match client {
@@ -107,7 +107,7 @@ enum WhyUnreachable {
 /// Returns the reason why the MCP client could not connect. Its own error hides the cause, so a plain request
 /// is tried.
 async fn why_unreachable(port: &McpPort, error: &ClientInitializeError) -> WhyUnreachable {
-    let Ok(client) = http_client::builder(&port.url).timeout(PROBE_TIMEOUT).build() else {
+    let Ok(client) = http_client::builder().timeout(PROBE_TIMEOUT).build() else {
         return WhyUnreachable::Because(error.to_string());
     };
     let mut request = client.get(port.url.clone());

@@ -97,7 +97,7 @@ async fn send(
             .remedy("is `vmcp start` running, with optimizer.sessionHooks.enabled: true?")
     };
     // A redirect would lead the token and the transcript elsewhere.
-    let http = http_client::builder(&url).redirect(Policy::none()).timeout(TIMEOUT);
+    let http = http_client::builder().redirect(Policy::none()).timeout(TIMEOUT);
     let http = http.build().map_err(unreachable)?;
     let mut request = http.post(url.clone()).header("content-type", "application/json").body(payload);
     if let Some(token) = token {
