@@ -90,6 +90,11 @@ pub fn connect(
         }
     }
     document.set(&owned(place), name, entry)?;
+    let is_read =
+        |(found, now): &(String, Value)| found == name && (now == entry || format != ClientFormat::Json);
+    if !document.entries(&owned(place)).iter().any(is_read) {
+        return Err("a key stands twice in it, and clients read the last one; remove one".to_owned());
+    }
     Ok(Connected { text: document.text()?, taken, others })
 }
 
@@ -199,6 +204,34 @@ mod tests {
         let undone: Value = serde_json::from_str(&undone).unwrap();
         assert_eq!(undone["projects"]["/a"]["mcpServers"]["time"], json!({ "command": "uvx" }));
         assert_eq!(undone["mcpServers"]["vmcp"], json!({ "command": "old" }));
+    }
+
+    #[test]
+    fn a_file_with_the_history_of_many_projects_is_edited_at_once() {
+        let history = "a question of a person. ".repeat(400);
+        let project = json!({ "history": history, "mcpServers": { "time": { "command": "uvx" } } });
+        let projects: serde_json::Map<String, Value> =
+            (0..400).map(|number| (format!("/work/{number}"), project.clone())).collect();
+        let before = json!({ "mcpServers": {}, "projects": projects }).to_string();
+        let begin = std::time::Instant::now();
+        let entry = json!({ "command": "vmcp" });
+        let served = |name: &str| name == "time";
+        let connected =
+            connect(&before, ClientFormat::Json, &["mcpServers"], "vmcp", &entry, &served).unwrap();
+        assert_eq!(connected.taken.len(), 400);
+        // A conversion of the whole file for each project takes minutes.
+        assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_refused() {
+        let entry = json!({ "command": "vmcp" });
+        let connected =
+            |text: &str| connect(text, ClientFormat::Json, &["mcpServers"], "vmcp", &entry, &|_| false);
+        let twice = r#"{ "mcpServers": {}, "mcpServers": { "own": { "command": "own" } } }"#;
+        assert!(connected(twice).unwrap_err().contains("twice"));
+        let elsewhere = r#"{ "other": 1, "other": 2, "mcpServers": {} }"#;
+        assert!(connected(elsewhere).is_ok());
     }
 
     #[test]

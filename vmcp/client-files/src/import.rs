@@ -16,7 +16,10 @@ use serde_json::Value;
 use self::dialects::{FoundServer, Reading, switches};
 use self::entry::ToolRules;
 use self::secrets::Secrets;
-use vmcp_config::{MAX_BYTES, RESERVED_NAMES, Secret, is_backend_name, normalize_name};
+use vmcp_config::{RESERVED_NAMES, Secret, is_backend_name, normalize_name};
+
+/// Most bytes of a client's file, 64 MiB: Claude Code keeps the history of all projects beside its servers.
+pub const MAX_FILE_BYTES: usize = 64 << 20;
 
 /// Result of [`import`].
 #[derive(Debug)]
@@ -46,8 +49,8 @@ pub struct Imported {
 /// Reason why a file cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The file is larger than a configuration may be.
-    #[error("the file is larger than {MAX_BYTES} bytes")]
+    /// The file is larger than [`MAX_FILE_BYTES`].
+    #[error("the file is larger than {MAX_FILE_BYTES} bytes")]
     TooLarge,
     /// The file is neither JSON, even with comments allowed, nor TOML or YAML.
     #[error("{0}")]
@@ -129,7 +132,7 @@ pub fn import_files(
 ) -> Result<Imported, ImportError> {
     let mut parsed = Vec::new();
     for ClientText { name, text, .. } in files {
-        if text.len() > MAX_BYTES {
+        if text.len() > MAX_FILE_BYTES {
             return Err(ImportError::TooLarge);
         }
         let unreadable = |reason| ImportError::Unreadable(format!("{name}: {reason}"));

@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use vmcp_client_files::import::{
-    ClientText, ImportError, Imported, NameConflict, Surroundings, import, import_files,
+    ClientText, ImportError, Imported, MAX_FILE_BYTES, NameConflict, Surroundings, import, import_files,
 };
 use vmcp_config::{Config, Secret, Transport, edit};
 
@@ -411,7 +411,7 @@ fn a_long_time_limit_in_seconds_is_no_short_one_in_milliseconds() {
 fn other_files_are_refused() {
     assert!(matches!(import("{", "f"), Err(ImportError::Unreadable(_))));
     assert!(matches!(import("{\"a\": 1}", "f"), Err(ImportError::NoServers)));
-    assert!(matches!(import(&" ".repeat(vmcp_config::MAX_BYTES + 1), "f"), Err(ImportError::TooLarge)));
+    assert!(matches!(import(&" ".repeat(MAX_FILE_BYTES + 1), "f"), Err(ImportError::TooLarge)));
 }
 
 proptest! {
@@ -432,7 +432,8 @@ proptest! {
     ) {
         // One string with several words is split; references have a meaning of their own in both formats.
         prop_assume!(!args.is_empty() || !command.contains(char::is_whitespace));
-        prop_assume!(!args.iter().chain(env.values()).chain([&command]).any(|text| text.contains("${")));
+        let is_reference = |text: &String| text.contains("${") || text.starts_with(['$', '%']);
+        prop_assume!(!args.iter().chain(env.values()).chain([&command]).any(is_reference));
         let server = json!({ "command": command, "args": args, "env": env });
         let imported = imported(&json!({ "mcpServers": Map::from_iter([(name, server)]) }));
         let config = loaded(&imported, &[]);

@@ -1,6 +1,7 @@
 //! The configuration file on disk: reading it with the files it refers to, hot reload,
 //! and changes of servers by clients.
 
+pub(crate) mod edit_lock;
 pub mod env_file;
 pub(crate) mod file_content;
 pub mod file_registrar;

@@ -1,7 +1,7 @@
 //! vmcp in the files of other clients, and servers that are tried before they are added.
 
 use serde_json::{Value, json};
-use vmcp_integration::Fixture;
+use vmcp_integration::{Cli, Fixture, Vmcp};
 
 use super::laptop::{Laptop, settings};
 
@@ -131,4 +131,139 @@ async fn a_server_is_tried_without_a_configuration() {
     let by_hand = broken.stderr.contains("by hand: `sh …`, with the same arguments");
     assert!(by_hand && !broken.stderr.contains("of the configuration"), "{}", broken.stderr);
     assert!(!laptop.path("vmcp.yaml").exists() && !laptop.path(".env").exists());
+}
+
+#[tokio::test]
+async fn commands_that_change_files_answer_programs_too() {
+    let laptop = Laptop::new(&json!({}));
+    laptop.write("vmcp.yaml", "backends:\n  - name: db\n    command: ['true']\n");
+    laptop.write("cursor.json", r#"{"mcpServers": {"DB": {"command": "true"}, "own": {"command": "own"}}}"#);
+    let client = json!({"mcpServers": {
+        "db": {"command": "other"},
+        "gh": {"url": "https://gh.example/mcp", "headers": {"Authorization": "Bearer t0ken-0123456789"}},
+    }});
+    laptop.write("client.json", &client.to_string());
+    let run = async |code: i32, words: &[&str]| -> Value {
+        let (command, rest) = words.split_at(1);
+        let ended = laptop.run(&[command, &["-o", "json"], rest].concat()).await;
+        assert_eq!(ended.code, Some(code), "{words:?}: {}", ended.stderr);
+        assert!(!ended.stdout.contains("t0ken"), "{}", ended.stdout);
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
+    };
+
+    let connected = run(0, &["connect", "cursor", "--file", "cursor.json"]).await;
+    assert_eq!((&connected["client"], &connected["connected"]), (&json!("cursor"), &json!(true)));
+    assert_eq!((&connected["taken"], &connected["left"]), (&json!(["DB"]), &json!(["own"])));
+    let undone = run(0, &["connect", "cursor", "--file", "cursor.json", "--undo"]).await;
+    assert_eq!((&undone["connected"], &undone["restored"]), (&json!(false), &json!(["DB"])));
+    let absent = run(3, &["connect", "cursor", "--file", "cursor.json", "--undo"]).await;
+    assert_eq!(absent["exitCode"], 3);
+    assert!(absent["error"].as_str().is_some_and(|error| error.contains("was not connected")), "{absent}");
+
+    let merged = run(0, &["init", "--from", "client.json", "--merge"]).await;
+    assert_eq!((&merged["imported"], &merged["skipped"]), (&json!(["gh"]), &json!(["db"])));
+    assert_eq!((&merged["secrets"], &merged["written"]), (&json!(["GH_TOKEN"]), &json!(true)));
+    assert_eq!(run(0, &["init", "--from", "client.json", "--merge"]).await["written"], false);
+    let exists = run(1, &["init"]).await;
+    assert!(exists["remedy"].as_str().is_some_and(|remedy| remedy.contains("--force")), "{exists}");
+
+    let added = run(0, &["add", "own", "--env", "API_KEY=t0ken", "--", "true"]).await;
+    assert_eq!((&added["backend"], &added["created"]), (&json!("own"), &json!(false)));
+    assert_eq!(run(1, &["add", "own", "https://own.example/mcp"]).await["exitCode"], 1);
+    assert_eq!(run(2, &["add", "Own One", "https://own.example/mcp"]).await["exitCode"], 2);
+    assert_eq!(run(0, &["disable", "own"]).await["change"], "disabled");
+    let removed = run(0, &["remove", "gh", "--secrets"]).await;
+    assert_eq!((&removed["change"], &removed["secretsRemoved"]), (&json!("removed"), &json!(["GH_TOKEN"])));
+    let kept = run(0, &["remove", "own"]).await;
+    assert_eq!(kept["secretsKept"].as_array().map(Vec::len), Some(1), "{kept}");
+    assert_eq!(run(3, &["remove", "own"]).await["exitCode"], 3);
+}
+
+#[tokio::test]
+async fn servers_and_secrets_that_are_added_at_once_are_all_kept() {
+    let laptop = Laptop::new(&json!({}));
+    laptop.write("vmcp.yaml", "# mine\nbackends: []\n");
+    let names: Vec<_> = (1..=8).map(|number| format!("server{number}")).collect();
+    let added = names.iter().map(|name| {
+        let secret = format!("API_KEY=secret-of-{name}");
+        let mut command = laptop.command(&["add", name, "--env", &secret, "--", "true"]);
+        async move { command.output().await.expect("vmcp") }
+    });
+    for output in futures::future::join_all(added).await {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let text = std::fs::read_to_string(laptop.path("vmcp.yaml")).expect("the file");
+    let secrets = std::fs::read_to_string(laptop.path(".env")).expect("the secrets");
+    let stored = names.iter().map(|name| {
+        laptop.write(&format!("value-{name}"), "v4lue");
+        let value = std::fs::File::open(laptop.path(&format!("value-{name}"))).expect("the value");
+        let mut command = laptop.command(&["secret", "set", name, "--file"]);
+        command.stdin(value);
+        async move { command.output().await.expect("vmcp") }
+    });
+    for output in futures::future::join_all(stored).await {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let listed = laptop.run(&["secret", "list"]).await;
+    assert_eq!(listed.stdout.lines().collect::<Vec<_>>(), names);
+    for name in &names {
+        assert!(text.contains(&format!("- name: {name}\n")), "{name}: {text}");
+        assert!(secrets.contains(&format!("=secret-of-{name}\n")), "{name}: {secrets}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_only_file_of_a_client_stays_and_the_entry_is_told() {
+    let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
+    let before = r#"{"mcpServers": {"db": {"command": "true"}}}"#;
+    laptop.write("cursor.json", before);
+    let file = laptop.path("cursor.json");
+    let mut permissions = std::fs::metadata(&file).expect("the file").permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&file, permissions).expect("a mode");
+    let refused = laptop.run(&["connect", "cursor", "--file", "cursor.json"]).await;
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("it is read-only"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("write it by hand, as `vmcp`"), "{}", refused.stderr);
+    assert_eq!(std::fs::read_to_string(&file).expect("the file"), before);
+    assert_eq!(laptop.run(&["connect", "cursor", "--undo", "--file", "cursor.json"]).await.code, Some(3));
+}
+
+#[tokio::test]
+async fn a_client_gets_the_folders_and_proxies_of_the_shell_without_passwords() {
+    let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
+    let cache = laptop.path("cache").display().to_string();
+    let mut command = laptop.command(&["connect", "cursor", "--file", "cursor.json"]);
+    command.env("XDG_CACHE_HOME", &cache).env("HTTPS_PROXY", "http://proxy.corp:3128");
+    command.env("HTTP_PROXY", "http://me:hunter2@proxy.corp:3128");
+    let output = command.output().await.expect("vmcp");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("HTTP_PROXY may hold a password"), "{said}");
+    let text = std::fs::read_to_string(laptop.path("cursor.json")).expect("the file");
+    assert!(!text.contains("hunter2") && !said.contains("hunter2"), "{text}");
+    let file: Value = serde_json::from_str(&text).expect("JSON");
+    let env = &file["mcpServers"]["vmcp"]["env"];
+    assert_eq!(
+        (&env["XDG_CACHE_HOME"], &env["HTTPS_PROXY"]),
+        (&json!(cache), &json!("http://proxy.corp:3128"))
+    );
+    assert_eq!(env["HTTP_PROXY"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_command_reaches_the_server_of_its_own_machine_without_the_proxy() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    vmcp.with_tool("echo_add").await;
+    let environment = [
+        ("VMCP_URL", vmcp.url.as_str()),
+        ("VMCP_ADMIN_URL", vmcp.admin.as_str()),
+        ("HTTP_PROXY", "http://127.0.0.1:1"),
+        ("http_proxy", "http://127.0.0.1:1"),
+        ("NO_PROXY", ""),
+        ("no_proxy", ""),
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    let called = Cli::run_with(&["call", "echo_add", "a=1", "b=2"], &environment, folder.path()).await;
+    assert!(called.success, "{called:?}");
 }

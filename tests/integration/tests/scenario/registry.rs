@@ -167,6 +167,8 @@ async fn a_server_is_found_shown_and_added_and_the_mirror_serves_while_the_regis
     let (code, _, error) = run(&["add", "weather"]).await;
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("--set API_KEY=…"), "{error}");
+    let (_, refused, _) = run(&["add", "weather", "-o", "json"]).await;
+    assert!(refused.contains("\"exitCode\": 2"), "{refused}");
     let (code, _, error) = run(&["add", "com.evil/forecast"]).await;
     assert_eq!(code, Some(1), "{error}");
     assert!(
@@ -174,8 +176,9 @@ async fn a_server_is_found_shown_and_added_and_the_mirror_serves_while_the_regis
         "{error}"
     );
     laptop.write(".env", "WEATHER_API_KEY=of-another\n");
-    let (code, _, notes) = run(&["add", "weather", "--set", "API_KEY=hunter2"]).await;
+    let (code, added, notes) = run(&["add", "weather", "--set", "API_KEY=hunter2", "-o", "json"]).await;
     assert_eq!(code, Some(0), "{notes}");
+    assert!(added.contains("\"WEATHER_API_KEY_2\"") && !added.contains("hunter2"), "{added}");
     let read = |name: &str| std::fs::read_to_string(laptop.path(name)).expect("the file");
     let yaml = read("vmcp.yaml");
     assert!(yaml.starts_with("# mine\n") && yaml.contains("# com.example/weather 1.2.0 by npm"), "{yaml}");

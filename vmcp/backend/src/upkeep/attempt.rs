@@ -22,18 +22,26 @@ const FIRST_RUN_FACTOR: u32 = 4;
 /// Longest first run of a package runner that works all the time: one hour. Beyond, the attempt has failed.
 const MAX_FIRST_RUN: Duration = Duration::from_hours(1);
 /// Programs that download a server before they run it.
-const PACKAGE_RUNNERS: [&str; 9] = ["npx", "uvx", "uv", "bunx", "bun", "pnpm", "yarn", "pipx", "docker"];
+const PACKAGE_RUNNERS: [&str; 12] =
+    ["npx", "npm", "uvx", "uv", "bunx", "bun", "pnpm", "pnpx", "yarn", "pipx", "deno", "docker"];
 
 /// Connects, once a program has a slot to start in; returns the connection, and its time from the slot on.
 /// `known` is true for a backend that was listed before. Where a pinned program fails, its package runner
-/// starts it, and may install it again. The pin stays if the runner fails too, as npx does offline.
+/// starts it, and may install it again. The pin stays if the runner fails too, as npx does offline. A pinned
+/// program installs nothing: it has the usual time, so that its runner gets a turn soon after a hang.
 pub(super) async fn connect(
     facts: &Facts,
     hint: EraHint,
     known: bool,
 ) -> Result<(Connection, Duration), LinkError> {
     let pinned = facts.pinned_program();
-    let mut outcome = Box::pin(connect_once(facts, hint, known)).await;
+    let mut outcome = Box::pin(connect_once(facts, hint, known || pinned.is_some())).await;
+    if outcome.is_ok()
+        && pinned.is_some()
+        && let Some((pins, run)) = facts.package_run()
+    {
+        pins.clear_failures(&run);
+    }
     if let Err(error) = &outcome
         && let Some(pinned) = pinned
         && !matches!(error, LinkError::Stopped)
@@ -43,6 +51,11 @@ pub(super) async fn connect(
         tracing::info!(error, package, "the pinned program failed; its package runner starts it");
         pins.forget(&run);
         outcome = Box::pin(connect_once(facts, hint, known)).await;
+        if outcome.is_ok()
+            && let Err(error) = pins.add_failure(&run, &pinned)
+        {
+            tracing::debug!(%error, package = run.package(), "cannot count the failure");
+        }
         // `vmcp update` may have pinned another version meanwhile.
         if outcome.is_err()
             && pins.find(&run).is_none()
@@ -64,6 +77,10 @@ fn pin(facts: &Facts) {
     let found = async move {
         let Some(program) = stop.run_until_cancelled(run.resolve()).await.flatten() else { return };
         let (package, version) = (&program.package, &program.version);
+        if pins.needs_runner(&run, &program) {
+            tracing::info!(package, version, "not pinned: the program failed each time without its runner");
+            return;
+        }
         match pins.save(&run, &program) {
             Ok(()) => tracing::info!(package, version, "pinned: later starts run the program itself"),
             Err(error) => tracing::debug!(%error, package, "cannot pin the program"),

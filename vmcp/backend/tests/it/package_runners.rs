@@ -1,9 +1,10 @@
-//! Programs that npx installs are started in its place.
+//! Programs that package runners install are started in their place.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -29,6 +30,8 @@ impl Home {
         let server = format!(
             "#!/bin/sh\nif [ -e \"$HOME/broken\" ] && [ -z \"$BY_NPX\" ]\n\
              then echo failed >> \"$LOG\"; exit 3; fi\n\
+             if [ -e \"$HOME/hanging\" ] && [ -z \"$BY_NPX\" ]\n\
+             then echo hanging >> \"$LOG\"; read line; exec sleep 600; fi\n\
              echo \"server $*\" >> \"$LOG\"; printf %s \"$PATH\" > \"$HOME/path\"\n\
              answer() {{\n{}\n}}\n{SHELL}",
             legacy("reply '{}'")
@@ -64,15 +67,24 @@ impl Home {
         backend
     }
 
-    /// Starts the backend, with an empty file `starts`.
+    /// Starts the backend by npx, with an empty file `starts`.
     fn open(&self, settings: BackendSettings) -> Backend {
+        self.open_by("npx", &["-y", "notes-mcp", "--port", "1"], settings)
+    }
+
+    /// As [`Home::open`], by another package runner.
+    fn open_by(&self, runner: &str, args: &[&str], settings: BackendSettings) -> Backend {
         let log = self.log();
         let _none = fs::remove_file(&log);
         let variable = |name: &str, path: &Path| (name.to_owned(), Secret::from(path.to_str().unwrap()));
         let transport = Transport::Stdio {
-            command: self.path("npx").to_str().unwrap().to_owned(),
-            args: ["-y", "notes-mcp", "--port", "1"].map(str::to_owned).into(),
-            env: [variable("HOME", self.0.path()), variable("LOG", &log)].into(),
+            command: self.path(runner).to_str().unwrap().to_owned(),
+            args: args.iter().map(|each| (*each).to_owned()).collect(),
+            env: ["HOME", "TMPDIR"]
+                .map(|name| variable(name, self.0.path()))
+                .into_iter()
+                .chain([variable("LOG", &log)])
+                .collect(),
             cwd: Some(self.0.path().to_owned()),
             inherit_env: Vec::new(),
             idle_timeout: None,
@@ -100,13 +112,18 @@ impl Home {
     async fn pin(&self) {
         let backend = self.start(self.settings()).await;
         assert_eq!(self.starts(), ["npx", "server --port 1"]);
+        self.pinned().await;
+        backend.stop().await;
+    }
+
+    /// Waits until the program is pinned.
+    async fn pinned(&self) {
         let is_pin = |path: &Path| path.extension().is_some_and(|extension| extension == "json");
         eventually("the pin", || {
             let files = fs::read_dir(self.0.path().join("pins")).ok()?;
             files.flatten().any(|entry| is_pin(&entry.path())).then_some(())
         })
         .await;
-        backend.stop().await;
     }
 }
 
@@ -163,4 +180,69 @@ async fn a_package_that_the_project_installs_after_its_pin_is_started_by_npx() {
     assert_eq!(home.run(home.settings()).await, ["npx", "server --port 1"]);
     fs::remove_dir_all(home.0.path().join("node_modules")).unwrap();
     assert_eq!(home.run(home.settings()).await, ["server --port 1"], "the pin has stayed");
+}
+
+#[tokio::test]
+async fn programs_of_npm_exec_pnpm_dlx_and_bunx_are_started_by_themselves() {
+    for (runner, args, script) in [
+        ("npm", &["exec", "-y", "notes-mcp", "--", "--port", "1"][..], "shift 4"),
+        // Asked for its folder of programs, pnpm starts a shell.
+        (
+            "pnpm",
+            &["dlx", "notes-mcp", "--port", "1"][..],
+            "if [ \"$2\" = --package=notes-mcp ] && [ \"$3\" = -c ]; then \
+             PATH=\"$HOME/.npm/_npx/abc/node_modules/.bin:$PATH\" exec sh -c \"$4\"; fi; shift 2",
+        ),
+        ("bunx", &["-y", "notes-mcp", "--port", "1"][..], "shift 2"),
+    ] {
+        let home = Home::new();
+        let owner = fs::metadata(home.0.path()).unwrap().uid();
+        let of_bun = home.0.path().join(format!("bunx-{owner}-notes-mcp@latest"));
+        fs::create_dir(&of_bun).unwrap();
+        symlink(home.0.path().join(".npm/_npx/abc/node_modules"), of_bun.join("node_modules")).unwrap();
+        let run = "exec sh \"$HOME/.npm/_npx/abc/node_modules/.bin/notes-mcp\" \"$@\"";
+        let log = format!("echo {runner} >> \"$LOG\"");
+        program(&home.path(runner), &format!("#!/bin/sh\n{script}\n{log}\n{run}\n"));
+
+        let first = home.open_by(runner, args, home.settings());
+        call(&first, "echo").await.unwrap();
+        assert_eq!(home.starts(), [runner, "server --port 1"]);
+        home.pinned().await;
+        first.stop().await;
+        let second = home.open_by(runner, args, home.settings());
+        call(&second, "echo").await.unwrap();
+        second.stop().await;
+        assert_eq!(home.starts(), ["server --port 1"], "{runner} is left out");
+    }
+}
+
+#[tokio::test]
+async fn a_pinned_program_that_hangs_has_the_usual_time_before_its_runner_starts_it() {
+    let home = Home::new();
+    home.pin().await;
+    fs::write(home.0.path().join("hanging"), "").unwrap();
+    let limit = Duration::from_secs(3);
+    let begin = Instant::now();
+    let backend = home.open(BackendSettings { connection_timeout: limit, ..home.settings() });
+    eventually("a start by npx", || home.starts().contains(&"npx".to_owned()).then_some(())).await;
+    assert_eq!(home.starts().first().map(String::as_str), Some("hanging"));
+    // A runner's first start has four times the limit.
+    assert!(begin.elapsed() < limit * 4, "{:?}", begin.elapsed());
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_fails_each_time_without_its_runner_stays_with_it() {
+    let home = Home::new();
+    home.pin().await;
+    fs::write(home.0.path().join("broken"), "").unwrap();
+    for attempt in 1..=3 {
+        let backend = home.start(home.settings()).await;
+        assert_eq!(home.starts(), ["failed", "npx", "server --port 1"], "start {attempt}");
+        if attempt < 3 {
+            home.pinned().await;
+        }
+        backend.stop().await;
+    }
+    assert_eq!(home.run(home.settings()).await, ["npx", "server --port 1"]);
 }

@@ -21,9 +21,9 @@ pub(crate) enum Document {
 impl Document {
     /// Parses a file; an empty one holds nothing.
     pub(crate) fn parse(text: &str, format: ClientFormat) -> Result<Document, String> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match format {
             ClientFormat::Json => {
-                let text = text.strip_prefix('\u{feff}').unwrap_or(text);
                 let root = CstRootNode::parse(text, &ParseOptions::default())
                     .map_err(|error| format!("not readable as JSON: {error}"))?;
                 root.object_value_or_create().ok_or("not a JSON object")?;
@@ -51,7 +51,14 @@ impl Document {
     /// Returns the members of the map at `place`; none if there is no map.
     pub(crate) fn entries(&self, place: &[String]) -> Vec<(String, Value)> {
         let value = match self {
-            Document::Json(root) => root.to_serde_value(),
+            // A file of Claude Code may hold megabytes of history: the map alone is converted.
+            Document::Json(root) => {
+                let map = json_at(root, place).and_then(|map| map.to_serde_value());
+                return match map {
+                    Some(Value::Object(map)) => map.into_iter().collect(),
+                    _ => Vec::new(),
+                };
+            }
             Document::Toml(document) => toml::from_str::<toml::Table>(&document.to_string())
                 .ok()
                 .and_then(|table| serde_json::to_value(table).ok()),
@@ -160,6 +167,17 @@ impl Document {
             }
         }
     }
+}
+
+/// Returns the map at `place`. Of members with one name the last one counts, as for clients.
+fn json_at(root: &CstRootNode, place: &[String]) -> Option<CstObject> {
+    let mut map = root.object_value()?;
+    for key in place {
+        let mut members = map.properties().into_iter().rev();
+        let member = members.find(|member| member.decoded_name().is_some_and(|name| name == *key))?;
+        map = member.object_value()?;
+    }
+    Some(map)
 }
 
 /// Returns the name that an entry of a list has in it.

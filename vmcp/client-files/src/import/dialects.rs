@@ -1,5 +1,6 @@
 //! Dialects of other clients: the places where their files keep servers, and one set of keys for all.
 
+mod pairs;
 mod references;
 pub(super) mod switches;
 
@@ -194,18 +195,20 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
         }
         _ => return Err("it is no object".to_owned()),
     };
-    if matches!(keys.get("type").and_then(Value::as_str), Some("local" | "remote")) {
-        references::opencode(&mut keys, reading);
-    }
-    if reading.is_gemini {
-        references::gemini(&mut keys, notes);
-    }
-    references::continue_dev(&mut keys);
+    references::translate(&mut keys, reading, notes);
     if let Some(inner @ Value::Object(_)) = keys.get("command").cloned() {
         // Zed: `command: { path, args, env }`.
         keys.remove("command");
         for (key, value) in inner.as_object().into_iter().flatten() {
             keys.insert(if key == "path" { "command" } else { key }.to_owned(), value.clone());
+        }
+    }
+    if keys.get("transport").is_some_and(Value::is_object)
+        && let Some(Value::Object(inner)) = keys.remove("transport")
+    {
+        // Continue's former shape: `transport: { type, command, args }`.
+        for (key, value) in inner {
+            keys.entry(key).or_insert(value);
         }
     }
     if let Some(kind) = keys.remove("transportType") {
@@ -233,6 +236,12 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
             }
         }
     }
+    for key in ["env", "headers"] {
+        let pairs = keys.get(key).and_then(Value::as_array).map(|items| pairs::of_list(items));
+        if let Some(pairs) = pairs {
+            keys.insert(key.to_owned(), Value::Object(pairs));
+        }
+    }
     if let Some(Value::String(words)) = keys.get("args") {
         let words: Vec<_> = words.split_whitespace().map(Value::from).collect();
         keys.insert("args".to_owned(), words.into());
@@ -244,7 +253,9 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
         keys.insert("args".to_owned(), words.chain(others).collect());
     }
     if let Some(enabled) = keys.remove("enabled") {
-        keys.entry("disabled").or_insert(json!(is_off(&enabled)));
+        if is_off(&enabled) {
+            keys.insert("disabled".to_owned(), json!(true));
+        }
     }
     // Copilot CLI writes `tools: ["*"]` for all of them.
     if let Some(Value::Array(tools)) = keys.remove("tools")
@@ -431,7 +442,8 @@ mod tests {
     #[test]
     fn switches_in_quotes_former_names_and_variables_with_a_source_are_read() {
         for off in [json!(false), json!("false"), json!("Off"), json!(0)] {
-            assert!(read(&json!({ "command": "x", "enabled": off })).unwrap().disabled, "{off}");
+            let server = json!({ "command": "x", "enabled": off, "disabled": false });
+            assert!(read(&server).unwrap().disabled, "{off}: one switch is off");
         }
         for on in [json!(true), json!("true"), json!(1)] {
             assert!(!read(&json!({ "command": "x", "enabled": on })).unwrap().disabled, "{on}");

@@ -43,20 +43,17 @@ pub(super) struct ToolRules {
 /// Converts a server, and the tools of it that the other client uses. The error says why it is left out.
 pub(super) fn convert(
     name: &str,
-    server: Server,
+    mut server: Server,
     secrets: &mut Secrets<'_>,
     notes: &mut Vec<String>,
 ) -> Result<(BackendEntry, Option<ToolRules>), String> {
+    if !cfg!(windows) {
+        without_windows(&mut server, notes);
+    }
     if leads_to_vmcp(name, &server) {
         return Err("it leads to vmcp itself".to_owned());
     }
-    let kind = server.kind.as_deref().map(str::to_ascii_lowercase);
-    let transport = match kind.as_deref() {
-        None | Some("stdio" | "http" | "streamable-http" | "streamablehttp" | "streamable_http") => None,
-        Some("sse") => Some("sse"),
-        Some("ws" | "websocket") => Some("websocket"),
-        Some(other) => return Err(format!("transport {other:?} is not supported")),
-    };
+    let transport = transport(server.kind.as_deref().unwrap_or_default())?;
     let others: Vec<_> =
         server.others.keys().filter(|key| !IGNORABLE.contains(&key.as_str())).cloned().collect();
     if !others.is_empty() {
@@ -94,6 +91,36 @@ pub(super) fn convert(
     Ok((entry, rules))
 }
 
+/// Removes `cmd /c` in front of a command, and `.cmd` or `.exe` behind the name of a program: a file that a
+/// team shares has them for Windows.
+fn without_windows(server: &mut Server, notes: &mut Vec<String>) {
+    let Some(command) = &mut server.command else { return };
+    let name = command.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
+    let is_switch = server.args.first().is_some_and(|first| first.eq_ignore_ascii_case("/c"));
+    if matches!(&*name, "cmd" | "cmd.exe") && is_switch && server.args.len() > 1 {
+        *command = server.args.drain(..2).next_back().unwrap_or_default();
+        notes.push("`cmd /c` left out: it is for Windows".to_owned());
+    }
+    let has_path = command.contains(['/', '\\']);
+    let suffix = [".cmd", ".exe"].into_iter().find(|suffix| command.to_ascii_lowercase().ends_with(*suffix));
+    if let Some(suffix) = suffix.filter(|suffix| !has_path && command.len() > suffix.len()) {
+        command.truncate(command.len() - suffix.len());
+        notes.push(format!("`{suffix}` left out behind {command}: it is for Windows"));
+    }
+}
+
+/// Returns the transport that a client's word for it means; `None` for the one that an entry has by itself.
+fn transport(kind: &str) -> Result<Option<&'static str>, String> {
+    let plain = kind.trim().to_ascii_lowercase().replace(['-', '_', ' ', '+'], "");
+    match &*plain {
+        "" | "stdio" | "local" | "process" | "command" | "http" | "https" | "remote" | "streamable"
+        | "streamablehttp" | "httpstreamable" | "httpstream" => Ok(None),
+        "sse" | "httpsse" => Ok(Some("sse")),
+        "ws" | "wss" | "websocket" => Ok(Some("websocket")),
+        _ => Err(format!("transport {kind:?} is not supported")),
+    }
+}
+
 /// Writes a time limit in whole seconds, rounded up.
 fn seconds(seconds: f64) -> String {
     format!("{}s", seconds.ceil())
@@ -116,7 +143,7 @@ fn with_command(
     secrets.own = server.env.keys().cloned().collect();
     words.extend(secrets.arguments(&shared.name, &server.args, notes));
     secrets.own.clear();
-    let env = server.env.into_iter().map(|(key, value)| {
+    let env = server.env.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let value = secrets.value(&shared.name, &key, &key, &value, notes);
         (key, value)

@@ -42,6 +42,8 @@ impl Secrets<'_> {
             let name = variable.split_once(":-").map_or(variable.as_str(), |(name, _)| name);
             self.referred.insert(name.to_owned());
         }
+        let last = text.rsplit(['=', ' ']).next().unwrap_or_default();
+        self.referred.extend(shell_variable(last).map(str::to_owned));
     }
 
     /// Returns the value of the setting `key`, with a secret replaced by a reference to a variable named like
@@ -73,6 +75,10 @@ impl Secrets<'_> {
         let is_secret = !scheme.is_empty() || is_secret_name(key) || looks_secret(secret);
         if secret.is_empty() || !is_secret {
             return translated.text;
+        }
+        if let Some(name) = shell_variable(secret).filter(|name| !self.own.contains(*name)) {
+            notes.push(format!("{}: `{secret}` is taken for the environment variable {name}", shown(key)));
+            return format!("{scheme}${{{name}}}");
         }
         // The scheme stays in the file, so that the variable is the token and not the header.
         let wanted = if scheme.is_empty() { wanted.to_owned() } else { token_name(wanted) };
@@ -223,6 +229,13 @@ struct Translated {
     referred: bool,
 }
 
+/// Returns the variable to which a whole value refers as a shell does: `$NAME`, or `%NAME%` of Windows.
+fn shell_variable(value: &str) -> Option<&str> {
+    let of_windows = || value.strip_prefix('%')?.strip_suffix('%');
+    let name = value.strip_prefix('$').or_else(of_windows)?;
+    (is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then_some(name)
+}
+
 /// Returns the content of the braces of a vmcp reference to the variable that the other client's reference
 /// means.
 fn variable_of(inner: &str) -> Option<String> {
@@ -231,6 +244,10 @@ fn variable_of(inner: &str) -> Option<String> {
     }
     if let Some(id) = inner.strip_prefix("input:") {
         return Some(upper_snake(id));
+    }
+    if inner == "userHome" {
+        // VS Code's and Cursor's word for it.
+        return Some("HOME".to_owned());
     }
     let name = inner.split_once(":-").map_or(inner, |(name, _)| name);
     // `${workspaceFolder}` and its like are no environment variables; those are upper case.

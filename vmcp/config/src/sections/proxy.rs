@@ -90,9 +90,10 @@ pub struct RawProxy {
     /// of the backend alone stops a program that takes more than 10 seconds to start, or has `preconnect`.
     #[schemars(extend("x-range" = duration::words(&IDLE_TIMEOUT)))]
     pub idle_timeout: RawDuration,
-    /// Start the programs of `npx` and `uvx` in place of these runners, which hold up to 120 MB each: once a
-    /// runner has started its program, later starts run the program itself, in the same version, until
-    /// `vmcp update`. `false`: the runner starts its program each time, and may take another version.
+    /// Start the programs of `npx`, `npm exec`, `uvx`, `uv tool run`, `pnpm dlx` and `bunx` in place of these
+    /// runners, which hold up to 120 MB each: once a runner has started its program, later starts run the
+    /// program itself, in the same version, until `vmcp update`. `false`: the runner starts its program each
+    /// time, and may take another version.
     pub pin_packages: bool,
 }
 

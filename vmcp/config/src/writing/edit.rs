@@ -39,30 +39,54 @@ pub enum EditError {
 /// # Ok::<(), vmcp_config::edit::EditError>(())
 /// ```
 pub fn append(text: &str, entries: &str, added: &[String]) -> Result<String, EditError> {
-    let mut expected = names(text)?;
-    if let Some(taken) = added.iter().find(|name| expected.contains(name)) {
-        return Err(EditError::Taken(taken.clone()));
-    }
-    expected.extend(added.iter().cloned());
-    let edited = BackendLines::find(text).ok_or(EditError::Style)?.append(entries);
-    checked(edited, &expected)
+    with_line_ends(text, |text| {
+        let mut expected = names(text)?;
+        if let Some(taken) = added.iter().find(|name| expected.contains(name)) {
+            return Err(EditError::Taken(taken.clone()));
+        }
+        expected.extend(added.iter().cloned());
+        let edited = BackendLines::find(text).ok_or(EditError::Style)?.append(entries);
+        checked(edited, &expected)
+    })
 }
 
 /// Removes a backend, with the comments directly above it.
 pub fn remove(text: &str, name: &str) -> Result<String, EditError> {
-    let mut expected = names(text)?;
-    let index = position(&expected, name)?;
-    let edited = BackendLines::find(text).and_then(|lines| lines.remove(index)).ok_or(EditError::Style)?;
-    expected.remove(index);
-    checked(edited, &expected)
+    with_line_ends(text, |text| {
+        let mut expected = names(text)?;
+        let index = position(&expected, name)?;
+        let edited =
+            BackendLines::find(text).and_then(|lines| lines.remove(index)).ok_or(EditError::Style)?;
+        expected.remove(index);
+        checked(edited, &expected)
+    })
 }
 
 /// Sets `enabled` of a backend.
 pub fn set_enabled(text: &str, name: &str, enabled: bool) -> Result<String, EditError> {
-    let expected = names(text)?;
-    let index = position(&expected, name)?;
-    let edited = BackendLines::find(text).and_then(|lines| lines.set_enabled(index, enabled));
-    checked(edited.ok_or(EditError::Style)?, &expected)
+    with_line_ends(text, |text| {
+        let expected = names(text)?;
+        let index = position(&expected, name)?;
+        let edited = BackendLines::find(text).and_then(|lines| lines.set_enabled(index, enabled));
+        checked(edited.ok_or(EditError::Style)?, &expected)
+    })
+}
+
+/// Edits a text with line ends and byte order mark of Windows as one without, and gives them back.
+fn with_line_ends(
+    text: &str,
+    edit: impl FnOnce(&str) -> Result<String, EditError>,
+) -> Result<String, EditError> {
+    const BYTE_ORDER_MARK: &str = "\u{feff}";
+    let (mark, body) = match text.strip_prefix(BYTE_ORDER_MARK) {
+        Some(body) => (BYTE_ORDER_MARK, body),
+        None => ("", text),
+    };
+    if !body.contains("\r\n") {
+        return edit(body).map(|edited| format!("{mark}{edited}"));
+    }
+    let edited = edit(&body.replace("\r\n", "\n"))?;
+    Ok(format!("{mark}{}", edited.replace('\n', "\r\n")))
 }
 
 /// Returns the names of the backends in the order of the text.
@@ -132,6 +156,16 @@ mod tests {
         let on = set_enabled(TEXT, "b", true).unwrap();
         assert!(!on.contains("enabled"), "{on}");
         assert_eq!(set_enabled(TEXT, "b", false).unwrap(), TEXT);
+    }
+
+    #[test]
+    fn line_ends_and_the_mark_of_windows_stay() {
+        let text = format!("\u{feff}{}", TEXT.replace('\n', "\r\n"));
+        let added = add(&text, "time").unwrap();
+        assert_eq!(added, format!("\u{feff}{}", add(TEXT, "time").unwrap().replace('\n', "\r\n")));
+        assert!(!remove(&added, "time").unwrap().replace("\r\n", "").contains(['\r', '\n']));
+        let off = set_enabled("\u{feff}backends:\n- name: a\n  command: [a]\n", "a", false).unwrap();
+        assert_eq!(off, "\u{feff}backends:\n- name: a\n  enabled: false\n  command: [a]\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod call_failure;
 mod claims_file;
 mod consent;
+pub(super) mod http_client;
 mod in_process;
 mod remote_server;
 mod server_options;

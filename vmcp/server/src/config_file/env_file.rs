@@ -39,7 +39,7 @@ pub(crate) fn read(path: &Path) -> FileContent {
 }
 
 /// Decodes UTF-8, or the UTF-16 that PowerShell writes, with its byte order mark.
-fn decode(bytes: &[u8]) -> String {
+pub(crate) fn decode(bytes: &[u8]) -> String {
     let units = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes.as_chunks().0.iter().map(|pair| unit(*pair)).collect();
         String::from_utf16_lossy(&units)

@@ -18,6 +18,7 @@ use vmcp_engine::server_registrar::{
     MadeChange, NewServer, RegistrarError, ServerChange, ServerPlace, ServerRegistrar,
 };
 
+use super::edit_lock::EditLock;
 use super::env_file::{self, Addition, OtherValue};
 use super::reference_lookup::ReferenceLookup;
 use super::secret_store::write_private;
@@ -35,7 +36,7 @@ pub struct FileRegistrar(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     lookup: ReferenceLookup,
-    /// One change at a time.
+    /// One change at a time in this process; [`EditLock`] keeps commands out.
     turn: Mutex<()>,
     written: Arc<Notify>,
 }
@@ -85,6 +86,7 @@ struct Edited {
 impl Inner {
     fn make(&self, change: &ServerChange) -> Result<MadeChange, RegistrarError> {
         let _turn = self.turn.lock();
+        let _lock = EditLock::wait(&self.path);
         for _ in 0..MAX_ATTEMPTS {
             let before = self.read()?;
             let edited = self.edited(&before, change)?;

@@ -2,7 +2,7 @@
 //! the values, or with the names of those in the keyring.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -62,10 +62,33 @@ pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let next = path.with_extension(format!("{}.new", std::process::id()));
     // A file left behind by a killed process may have another mode.
     let _ = std::fs::remove_file(&next);
-    let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&next)?;
+    let file = private(OpenOptions::new().write(true).create_new(true)).open(&next)?;
+    let written = write_synced(file, text).and_then(|()| std::fs::rename(&next, path));
+    if written.is_err() {
+        // A full disk leaves a part of the file.
+        let _ = std::fs::remove_file(&next);
+    }
+    written
+}
+
+fn write_synced(mut file: File, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&next, path)
+    file.sync_all()
+}
+
+/// As [`write_private`], for a file of a person: a link stays a link, and a file that may not be written is
+/// refused, although its folder would allow a new one in its place.
+pub(crate) fn replace_private(path: &Path, text: &str) -> io::Result<()> {
+    if is_read_only(path) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only"));
+    }
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    write_private(&target, text)
+}
+
+/// True for a file whose mode allows writing to no account.
+pub(crate) fn is_read_only(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.permissions().readonly())
 }
 
 /// Lets a new file be read by its owner only.
@@ -103,6 +126,23 @@ mod tests {
             assert_eq!(read(&path), Ok(secrets));
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         }
+    }
+
+    #[test]
+    fn a_read_only_file_and_a_failed_write_leave_everything_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mcp.json");
+        std::fs::write(&path, "before").unwrap();
+        let mut permissions = path.metadata().unwrap().permissions();
+        permissions.set_readonly(true);
+        std::fs::set_permissions(&path, permissions).unwrap();
+        assert_eq!(replace_private(&path, "after").unwrap_err().to_string(), "the file is read-only");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
+        // A folder cannot be replaced by a file.
+        let folder = dir.path().join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        assert!(write_private(&folder, "text").is_err());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "no part is left");
     }
 
     #[test]

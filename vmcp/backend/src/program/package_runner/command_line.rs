@@ -1,20 +1,42 @@
-//! Command lines of npx and uvx: `RUNNER OPTIONS [PACKAGE] PROGRAM ARGUMENTS`.
+//! Command lines of package runners: `RUNNER OPTIONS [PACKAGE] PROGRAM ARGUMENTS`.
 
 use std::path::Path;
 
 /// A package runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runner {
+    /// `npx`, or `npm exec`.
     Npx,
     /// `uvx`, or `uv tool run`.
     Uvx,
+    /// `pnpx`, or `pnpm dlx`.
+    Pnpm,
+    /// `bunx`, or `bun x`.
+    Bunx,
 }
+
+/// Words of a subcommand, each as the list of its names.
+type Subcommand = &'static [&'static [&'static str]];
+
+/// Programs that run packages, with the subcommand that does so.
+static RUNNERS: [(&str, Runner, Subcommand); 8] = [
+    ("npx", Runner::Npx, &[]),
+    ("npm", Runner::Npx, &[&["exec", "x"]]),
+    ("uvx", Runner::Uvx, &[]),
+    ("uv", Runner::Uvx, &[&["tool"], &["run"]]),
+    ("pnpx", Runner::Pnpm, &[]),
+    ("pnpm", Runner::Pnpm, &[&["dlx"]]),
+    ("bunx", Runner::Bunx, &[]),
+    ("bun", Runner::Bunx, &[&["x"]]),
+];
 
 /// Words of a runner's command line, by their meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PackageCommand {
     pub(super) runner: Runner,
-    /// `tool run` of uv, and the options other than the package's.
+    /// Words of the subcommand, such as `tool run` of uv.
+    pub(super) subcommand: Vec<String>,
+    /// The subcommand, and the options other than the package's.
     pub(super) options: Vec<String>,
     /// The package as typed, with its version.
     pub(super) package: String,
@@ -37,28 +59,39 @@ impl PackageCommand {
     /// like the one before it: unknown options, and options that ask for a fresh installation.
     pub(super) fn parse(command: &str, args: &[String]) -> Option<Self> {
         let file = Path::new(command).file_name()?.to_str()?;
-        match (file, args) {
-            ("npx", _) => Self::of_words(Runner::Npx, 0, args),
-            ("uvx", _) => Self::of_words(Runner::Uvx, 0, args),
-            ("uv", [tool, run, ..]) if tool == "tool" && run == "run" => Self::of_words(Runner::Uvx, 2, args),
-            _ => None,
-        }
+        let &(_, runner, words) = RUNNERS.iter().find(|(name, _, _)| *name == file)?;
+        Self::of_words(runner, words, args)
     }
 
-    fn of_words(runner: Runner, subcommand: usize, args: &[String]) -> Option<Self> {
-        let mut options: Vec<String> = args.iter().take(subcommand).cloned().collect();
-        let mut package = None;
-        let mut words = args.iter().map(String::as_str).enumerate().skip(subcommand);
+    fn of_words(runner: Runner, mut missing: Subcommand, args: &[String]) -> Option<Self> {
+        let is_by_npm = runner == Runner::Npx && !missing.is_empty();
+        let (mut options, mut subcommand, mut package) = (Vec::new(), Vec::new(), None);
+        let mut words = args.iter().map(String::as_str).enumerate();
         while let Some((at, word)) = words.next() {
+            if let Some((first, rest)) = missing.split_first().filter(|_| !word.starts_with('-')) {
+                first.contains(&word).then_some(())?;
+                subcommand.push(word.to_owned());
+                options.push(word.to_owned());
+                missing = rest;
+                continue;
+            }
             if word == "--" {
+                // pnpm and bun give these two signs different meanings in different versions.
+                (missing.is_empty() && matches!(runner, Runner::Npx | Runner::Uvx)).then_some(())?;
                 let (at, word) = words.next()?;
-                return Self::complete(runner, options, package, word, at + 1);
+                let words = Words { options, subcommand, package };
+                return Self::complete(runner, words, word, at + 1);
             }
             if !word.starts_with('-') {
-                return Self::complete(runner, options, package, word, at + 1);
+                let rest = args.get(at + 1..).unwrap_or_default();
+                let skipped = at + 1 + own_words(runner, is_by_npm, rest)?;
+                let words = Words { options, subcommand, package };
+                return Self::complete(runner, words, word, skipped);
             }
             let (name, value) =
                 word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+            // `-p` of npm itself is another option than that of npx.
+            (!is_by_npm || name != "-p").then_some(())?;
             match (runner.option(name)?, value) {
                 (OptionKind::Switch, None) | (OptionKind::Value, Some(_)) => options.push(word.to_owned()),
                 (OptionKind::Value, None) => {
@@ -74,25 +107,21 @@ impl PackageCommand {
         None
     }
 
-    fn complete(
-        runner: Runner,
-        options: Vec<String>,
-        package: Option<&str>,
-        word: &str,
-        skipped: usize,
-    ) -> Option<Self> {
+    fn complete(runner: Runner, words: Words<'_>, word: &str, skipped: usize) -> Option<Self> {
+        let Words { options, subcommand, package } = words;
         let (package, program) = match package {
             Some(package) => (package, Some(word)),
             None if runner == Runner::Uvx => (word, Some(python_name(word))),
             None => (word, None),
         };
         let is_known = match runner {
-            Runner::Npx => npm_name(package).is_some(),
+            Runner::Npx | Runner::Pnpm | Runner::Bunx => npm_name(package).is_some(),
             Runner::Uvx => !package.is_empty(),
         };
         let is_file_name = |name: &str| !name.is_empty() && !name.starts_with('.') && !name.contains('/');
         (is_known && program.is_none_or(is_file_name)).then(|| Self {
             runner,
+            subcommand,
             options,
             package: package.to_owned(),
             program: program.map(str::to_owned),
@@ -101,15 +130,43 @@ impl PackageCommand {
     }
 }
 
+/// Words in front of the package or the program.
+struct Words<'a> {
+    options: Vec<String>,
+    subcommand: Vec<String>,
+    package: Option<&'a str>,
+}
+
+/// Returns how many words behind the program's name are the runner's. `None` where the program does not get
+/// the others as they are: npm takes options out of them, up to `--`.
+fn own_words(runner: Runner, is_by_npm: bool, rest: &[String]) -> Option<usize> {
+    let is_separated = rest.first().is_some_and(|first| first == "--");
+    match runner {
+        Runner::Npx if is_by_npm && is_separated => Some(1),
+        Runner::Npx if is_by_npm => {
+            let has_options = rest.iter().any(|word| word.starts_with('-'));
+            (!has_options).then_some(0)
+        }
+        // Older versions of pnpm and bun take the two signs away.
+        Runner::Pnpm | Runner::Bunx => (!is_separated).then_some(0),
+        Runner::Npx | Runner::Uvx => Some(0),
+    }
+}
+
 impl Runner {
     fn option(self, name: &str) -> Option<OptionKind> {
         match (self, name) {
-            (Self::Npx, "-p" | "--package") | (Self::Uvx, "--from") => Some(OptionKind::Package),
+            (Self::Npx | Self::Bunx, "-p" | "--package")
+            | (Self::Pnpm, "--package")
+            | (Self::Uvx, "--from") => Some(OptionKind::Package),
             (
                 Self::Npx,
                 "-y" | "--yes" | "-q" | "--quiet" | "-s" | "--silent" | "--prefer-offline"
-                | "--prefer-online",
+                | "--prefer-online" | "--no-audit" | "--no-fund" | "--no-update-notifier",
             )
+            | (Self::Pnpm, "-s" | "--silent" | "--prefer-offline" | "--use-stderr")
+            // bunx ignores `-y`.
+            | (Self::Bunx, "-y" | "--yes" | "--silent" | "--verbose")
             | (
                 Self::Uvx,
                 "-q"
@@ -127,7 +184,9 @@ impl Runner {
                 | "--no-build"
                 | "--no-binary",
             ) => Some(OptionKind::Switch),
-            (
+            (Self::Npx, "--loglevel")
+            | (Self::Pnpm, "--reporter" | "--loglevel" | "--registry" | "--allow-build")
+            | (
                 Self::Uvx,
                 "-p"
                 | "--python"
@@ -206,6 +265,17 @@ mod tests {
             ("uvx -p 3.12 --with=x tool==1", "-p 3.12 --with=x", "tool==1", Some("tool"), 4),
             ("uvx --from git+https://host/x@v1 x serve", "", "git+https://host/x@v1", Some("x"), 3),
             ("uv tool run -q time", "tool run -q", "time", Some("time"), 4),
+            ("uv -q tool run time --zone x", "-q tool run", "time", Some("time"), 4),
+            ("npm exec -y server", "exec -y", "server", None, 3),
+            ("npm exec -y server@1 -- --port 1", "exec -y", "server@1", None, 4),
+            ("npm x -- @me/server --port 1", "x", "@me/server", None, 3),
+            ("npm exec --package=server -- run --port 1", "exec", "server", Some("run"), 4),
+            ("npm -y exec server folder", "-y exec", "server", None, 3),
+            ("pnpm dlx server@latest --port 1", "dlx", "server@latest", None, 2),
+            ("pnpm --package=server -s dlx run --port 1", "-s dlx", "server", Some("run"), 4),
+            ("pnpx server", "", "server", None, 1),
+            ("bunx -y @me/server --port 1", "-y", "@me/server", None, 2),
+            ("bun x -p server run --port 1", "x", "server", Some("run"), 4),
         ] {
             let found = parsed(line).unwrap_or_else(|| panic!("{line}"));
             assert_eq!(found.options.join(" "), options, "{line}");
@@ -233,6 +303,21 @@ mod tests {
             "uvx --no-cache time",
             "uvx ./folder",
             "uvx git+https://host/x",
+            "npm exec server --port 1",
+            "npm exec server folder -- --port 1",
+            "npm exec -p server run",
+            "npm run server",
+            "npm -- exec server",
+            "pnpm run server",
+            "pnpm -c dlx server",
+            "pnpm dlx -- server",
+            "pnpm dlx server -- --port 1",
+            "bun run server",
+            "bunx --bun server",
+            "yarn dlx server",
+            "pipx run server",
+            "deno run npm:server",
+            "docker run server",
         ] {
             assert_eq!(parsed(line), None, "{line}");
         }

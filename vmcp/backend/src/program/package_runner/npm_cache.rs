@@ -37,17 +37,19 @@ struct Manifest {
     bin: Value,
 }
 
-/// Places where npx looks for a program before its cache.
+/// Places where npx and bunx look for a program before their cache.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnInstallations {
     /// Working directory: its packages and those of the folders above come first.
     pub(super) cwd: PathBuf,
     /// Prefixes of global installations.
     pub(super) prefixes: Vec<PathBuf>,
+    /// Folders of `PATH`, for a runner that looks there.
+    pub(super) path: Vec<PathBuf>,
 }
 
 impl OwnInstallations {
-    /// True if npx may run a package that is installed outside of its cache.
+    /// True if the runner may start a package that is installed outside of its cache.
     pub(super) fn may_have(&self, name: &str, program: &str) -> bool {
         let in_folder = |folder: &Path| {
             let modules = folder.join("node_modules");
@@ -58,7 +60,10 @@ impl OwnInstallations {
         let global = |prefix: &PathBuf| {
             prefix.join("lib/node_modules").join(name).exists() || prefix.join("bin").join(program).exists()
         };
-        of_project || self.cwd.ancestors().any(in_folder) || self.prefixes.iter().any(global)
+        of_project
+            || self.cwd.ancestors().any(in_folder)
+            || self.prefixes.iter().any(global)
+            || self.path.iter().any(|folder| folder.join(program).is_file())
     }
 }
 
@@ -78,14 +83,22 @@ pub(super) fn installed(
     };
     let folders = fs::read_dir(cache.join("_npx")).ok()?.flatten().take(MAX_FOLDERS);
     let folder = folders.map(|entry| entry.path()).find(|folder| is_of_package(folder).is_some())?;
-    let modules = folder.join("node_modules");
+    let found = in_modules(&folder.join("node_modules"), name, program)?;
+    let program = Path::new(&found.program).file_name()?.to_str()?;
+    (!own.may_have(name, program)).then_some(())?;
+    Some(found)
+}
+
+/// Returns the program of the package `name` that is installed in a folder `node_modules`. `program` is its
+/// name, if the command line has one.
+pub(super) fn in_modules(modules: &Path, name: &str, program: Option<&str>) -> Option<PinnedProgram> {
     let manifest: Manifest = serde_json::from_str(&read(&modules.join(name).join("package.json"))?).ok()?;
     let program = match program {
         Some(program) => program.to_owned(),
         None => program_of(name, &manifest.bin)?,
     };
-    let file = modules.join(".bin").join(&program);
-    (is_executable(&file) && !own.may_have(name, &program)).then_some(())?;
+    let file = modules.join(".bin").join(program);
+    is_executable(&file).then_some(())?;
     let program = file.to_str()?.to_owned();
     Some(PinnedProgram { package: name.to_owned(), version: manifest.version, program, skipped: 0 })
 }
@@ -169,7 +182,7 @@ mod tests {
     #[test]
     fn the_program_of_a_package_is_the_one_that_npx_runs() {
         let home = tempfile::tempdir().unwrap();
-        let own = OwnInstallations { cwd: home.path().join("work"), prefixes: vec![] };
+        let own = OwnInstallations { cwd: home.path().join("work"), ..OwnInstallations::default() };
         for (hash, package, bin, program, expected) in [
             ("a", "server", json!("index.js"), None, Some("server")),
             ("b", "@me/server@1.0.0", json!("index.js"), None, Some("server")),
@@ -192,7 +205,7 @@ mod tests {
     #[test]
     fn the_version_of_a_pinned_program_is_the_one_that_is_there() {
         let home = tempfile::tempdir().unwrap();
-        let own = OwnInstallations { cwd: home.path().join("work"), prefixes: vec![] };
+        let own = OwnInstallations { cwd: home.path().join("work"), ..OwnInstallations::default() };
         let installed_at = |version: &str| {
             install(home.path(), "a", "@me/server", &json!({"version": version, "bin": "index.js"}))
         };
@@ -216,6 +229,7 @@ mod tests {
         let own = |cwd: &str, prefix: &str| OwnInstallations {
             cwd: home.path().join(cwd),
             prefixes: vec![home.path().join(prefix)],
+            path: Vec::new(),
         };
         let is_found = |own: &OwnInstallations| installed("server", None, &cache, own).is_some();
         for folder in ["project/node_modules/server", "global/lib/node_modules/server", "itself"] {

@@ -13,9 +13,11 @@ use tokio::time::timeout;
 use vmcp_config::Transport;
 use vmcp_config::status::digest;
 
-use super::command_line::{PackageCommand, Runner};
+use super::bun_cache;
+use super::command_line::{PackageCommand, Runner, npm_name};
 use super::npm_cache::{self, OwnInstallations, npmrc_value};
 use super::pinned::PinnedProgram;
+use super::pnpm_cache;
 use super::uv_environment;
 use crate::program::environment;
 
@@ -26,7 +28,7 @@ const INSTALL_TIME: Duration = Duration::from_mins(10);
 /// Characters of a runner's error that are shown.
 const MAX_ERROR: usize = 300;
 
-/// A backend that npx or uvx starts: its command line and its environment.
+/// A backend that a package runner starts: its command line and its environment.
 #[derive(Clone)]
 pub struct PackageRun {
     command: String,
@@ -67,7 +69,8 @@ impl PackageRun {
         }
         let is_of_runner = |name: &str| {
             let lower = name.to_ascii_lowercase();
-            lower.starts_with("npm_config_") || lower.starts_with("uv_") || name == "HOME"
+            let begins = ["npm_config_", "uv_", "pnpm_", "bun_"];
+            begins.iter().any(|begin| lower.starts_with(begin)) || name == "HOME"
         };
         let settings: BTreeMap<_, _> = env
             .iter()
@@ -93,7 +96,8 @@ impl PackageRun {
     /// Finds the program that the runner has installed and would start; `None` if the runner alone can tell.
     pub async fn resolve(&self) -> Option<PinnedProgram> {
         match self.package.runner {
-            Runner::Npx => self.in_npm_cache().await,
+            Runner::Npx | Runner::Bunx => self.in_cache_folder().await,
+            Runner::Pnpm => self.of_pnpm(false, ANSWER_TIME).await.ok()?,
             Runner::Uvx => {
                 let question = uv_environment::question(&self.package, "--offline")?;
                 let answer = self.output_of(OsStr::new(&self.command), &question, ANSWER_TIME).await.ok()?;
@@ -107,11 +111,16 @@ impl PackageRun {
         let runner = OsStr::new(&self.command);
         let found = match self.package.runner {
             Runner::Npx => {
-                let package = &self.package.package;
-                let words = ["--yes", "--package", package, "--call", ":"].map(str::to_owned);
+                let words = ["--yes", "--package", self.package(), "--call", ":"].map(str::to_owned);
+                let words: Vec<_> = self.package.subcommand.iter().cloned().chain(words).collect();
                 self.output_of(runner, &words, INSTALL_TIME).await?;
-                self.in_npm_cache().await
+                self.in_cache_folder().await
             }
+            Runner::Bunx => {
+                self.update_bun_folder().await?;
+                self.in_cache_folder().await
+            }
+            Runner::Pnpm => self.of_pnpm(true, INSTALL_TIME).await?,
             Runner::Uvx => {
                 let question = uv_environment::question(&self.package, "--refresh");
                 let question = question.ok_or_else(|| "its program has no name".to_owned())?;
@@ -123,15 +132,19 @@ impl PackageRun {
 
     /// Returns the newest version that the command line allows. Programs that are pinned stay as they are.
     pub async fn newest(&self) -> Result<String, String> {
-        if self.package.runner == Runner::Uvx {
+        let (manager, subcommand) = match self.package.runner {
+            Runner::Npx => ("npm", &["view"][..]),
+            Runner::Pnpm => ("pnpm", &["view"][..]),
+            Runner::Bunx => ("bun", &["pm", "view"][..]),
             // Each version has an environment of its own.
-            return self.update().await.map(|program| program.version);
-        }
-        let words = ["view", self.package(), "version", "--json"].map(str::to_owned);
-        // npm stands beside npx.
-        let npm = Path::new(&self.command).with_file_name("npm");
-        let answer = self.output_of(npm.as_os_str(), &words, ANSWER_TIME).await?;
-        newest_of(&answer).ok_or_else(|| format!("npm knows no version of {}", self.package()))
+            Runner::Uvx => return self.update().await.map(|program| program.version),
+        };
+        let question = subcommand.iter().copied().chain([self.package(), "version", "--json"]);
+        let words: Vec<_> = question.map(str::to_owned).collect();
+        // The manager stands beside its runner.
+        let program = Path::new(&self.command).with_file_name(manager);
+        let answer = self.output_of(program.as_os_str(), &words, ANSWER_TIME).await?;
+        newest_of(&answer).ok_or_else(|| format!("{manager} knows no version of {}", self.package()))
     }
 
     /// Runs a command with the program's environment; returns its standard output, or the end of its errors.
@@ -154,28 +167,75 @@ impl PackageRun {
         Err(format!("`{shown}` ended with {}: {line}", output.status))
     }
 
-    async fn in_npm_cache(&self) -> Option<PinnedProgram> {
+    async fn in_cache_folder(&self) -> Option<PinnedProgram> {
         let run = self.clone();
         // The cache may hold hundreds of folders.
-        tokio::task::spawn_blocking(move || run.of_npm()).await.ok()?
+        tokio::task::spawn_blocking(move || run.in_cache()).await.ok()?
     }
 
-    fn of_npm(&self) -> Option<PinnedProgram> {
+    /// Finds the program in the cache of npx or bunx.
+    fn in_cache(&self) -> Option<PinnedProgram> {
         let PackageCommand { package, program, skipped, .. } = &self.package;
-        let (cache, own) = self.npm_places()?;
-        let found = npm_cache::installed(package, program.as_deref(), &cache, &own)?;
+        let found = if self.package.runner == Runner::Bunx {
+            let modules = self.bun_folder()?.join("node_modules");
+            let found = npm_cache::in_modules(&modules, npm_name(package)?, program.as_deref())?;
+            (!self.has_other_installation(&found)).then_some(found)?
+        } else {
+            let (cache, own) = self.npm_places()?;
+            npm_cache::installed(package, program.as_deref(), &cache, &own)?
+        };
         Some(PinnedProgram { skipped: *skipped, ..found })
     }
 
-    /// True if npx would start another installation than the pinned one. An installation of the working
-    /// directory, which the key leaves out, comes first, then a global one; both may be newer than the pin.
+    /// Asks pnpm for the package's program; `is_fresh` has it look for the newest version.
+    async fn of_pnpm(&self, is_fresh: bool, limit: Duration) -> Result<Option<PinnedProgram>, String> {
+        let PackageCommand { package, program, skipped, .. } = &self.package;
+        let question = pnpm_cache::question(&self.package, is_fresh);
+        let answer = self.output_of(OsStr::new(&self.command), &question, limit).await?;
+        let found = npm_name(package)
+            .zip(pnpm_cache::modules(&answer))
+            .and_then(|(name, modules)| npm_cache::in_modules(&modules, name, program.as_deref()));
+        Ok(found.map(|found| PinnedProgram { skipped: *skipped, ..found }))
+    }
+
+    /// Has bun install the newest version in the folder of the package, as bunx does once a day.
+    async fn update_bun_folder(&self) -> Result<(), String> {
+        let folder = self.bun_folder();
+        let cwd =
+            folder.ok_or_else(|| format!("`{}` has not installed {} yet", self.command, self.package()))?;
+        let bun = Path::new(&self.command).with_file_name("bun");
+        let words = ["add", "--no-summary", "--force", self.package()].map(str::to_owned);
+        let in_folder = Self { cwd, ..self.clone() };
+        in_folder.output_of(bun.as_os_str(), &words, INSTALL_TIME).await.map(drop)
+    }
+
+    /// Returns the folder in which bunx has installed the package.
+    fn bun_folder(&self) -> Option<PathBuf> {
+        let temporary = ["BUN_TMPDIR", "TMPDIR"].iter().find_map(|name| self.variable(name));
+        let usual = if cfg!(target_os = "macos") { "/private/tmp" } else { "/tmp" };
+        let home = Path::new(self.variable("HOME")?);
+        bun_cache::folder(self.package(), Path::new(temporary.unwrap_or(usual)), home)
+    }
+
+    /// True if the runner would start another installation than the pinned one. An installation of the
+    /// working directory, which the key leaves out, comes first, then a global one; both may be newer.
     pub(super) fn has_other_installation(&self, pinned: &PinnedProgram) -> bool {
-        if self.package.runner != Runner::Npx {
-            return false;
-        }
+        let own = match self.package.runner {
+            Runner::Npx => self.npm_places().map(|(_, own)| own),
+            Runner::Bunx => {
+                // Once its folder was cleaned away, another account may make one of its name.
+                let is_in = |folder: &PathBuf| Path::new(&pinned.program).starts_with(folder);
+                if !self.bun_folder().as_ref().is_some_and(is_in) {
+                    return true;
+                }
+                let path = self.env.get(OsStr::new("PATH"));
+                let path = path.map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
+                Some(OwnInstallations { cwd: self.cwd.clone(), prefixes: Vec::new(), path })
+            }
+            Runner::Pnpm | Runner::Uvx => None,
+        };
         let program = Path::new(&pinned.program).file_name().and_then(OsStr::to_str);
-        let places = program.zip(self.npm_places());
-        places.is_some_and(|(program, (_, own))| own.may_have(&pinned.package, program))
+        program.zip(own).is_some_and(|(program, own)| own.may_have(&pinned.package, program))
     }
 
     /// Returns the folder of npm's cache, and the places where npx looks before it.
@@ -188,7 +248,7 @@ impl PackageRun {
         };
         let of_setting = self.npm_setting("prefix", &files).map(|prefix| in_home(&prefix, &home));
         let prefixes = of_setting.into_iter().chain(self.usual_prefixes()).collect();
-        Some((cache, OwnInstallations { cwd: self.cwd.clone(), prefixes }))
+        Some((cache, OwnInstallations { cwd: self.cwd.clone(), prefixes, path: Vec::new() }))
     }
 
     fn of_uv(&self, answer: &str) -> Option<PinnedProgram> {

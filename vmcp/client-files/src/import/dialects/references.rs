@@ -1,5 +1,5 @@
-//! References to variables and files as opencode, Gemini and Continue write them, in the syntax of the other
-//! clients.
+//! References to variables, files and folders as opencode, Gemini, Continue and VS Code write them, in the
+//! syntax of the other clients.
 
 use std::path::Path;
 
@@ -13,9 +13,38 @@ fn is_upper_case_name(name: &str) -> bool {
     is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())
 }
 
+/// Folders of projects in which VS Code, Cursor and Roo have their files.
+const PROJECT_FOLDERS: [&str; 3] = [".vscode", ".cursor", ".roo"];
+
+/// Translates the references of a server.
+pub(super) fn translate(keys: &mut Map<String, Value>, reading: Reading<'_>, notes: &mut Vec<String>) {
+    if matches!(keys.get("type").and_then(Value::as_str), Some("local" | "remote")) {
+        opencode(keys, reading);
+    }
+    if reading.is_gemini {
+        gemini(keys, notes);
+    }
+    continue_dev(keys);
+    if let Some(project) = project_of(reading) {
+        let project = project.display().to_string();
+        for value in keys.values_mut() {
+            change_texts(value, &|text| text.replace("${workspaceFolder}", &project));
+        }
+    }
+}
+
+/// Returns the folder of the project that has the file to itself; `None` for a file of the user, whose
+/// projects change.
+fn project_of(reading: Reading<'_>) -> Option<&Path> {
+    let folder = reading.folder?;
+    let name = folder.file_name()?.to_str()?;
+    let project = folder.parent().filter(|project| reading.home != Some(*project))?;
+    PROJECT_FOLDERS.contains(&name).then_some(project)
+}
+
 /// Translates a server of opencode: `{env:NAME}` and `{file:path}` in its texts, its types, and its time
 /// limit, which is the one of the start.
-pub(super) fn opencode(keys: &mut Map<String, Value>, reading: Reading<'_>) {
+fn opencode(keys: &mut Map<String, Value>, reading: Reading<'_>) {
     for value in keys.values_mut() {
         change_texts(value, &|text| with_references(text, reading));
     }
@@ -29,7 +58,7 @@ pub(super) fn opencode(keys: &mut Map<String, Value>, reading: Reading<'_>) {
 }
 
 /// Translates a server of Gemini: `$NAME` in its texts, and `url`, which means the older transport there.
-pub(super) fn gemini(keys: &mut Map<String, Value>, notes: &mut Vec<String>) {
+fn gemini(keys: &mut Map<String, Value>, notes: &mut Vec<String>) {
     for value in keys.values_mut() {
         change_texts(value, &|text| with_braces(text));
     }
@@ -52,7 +81,7 @@ pub(super) fn gemini(keys: &mut Map<String, Value>, notes: &mut Vec<String>) {
 
 /// Translates a server of Continue: `${{ secrets.NAME }}` in its texts, `requestOptions.headers`, and
 /// `apiKey`, which is sent as a bearer token.
-pub(super) fn continue_dev(keys: &mut Map<String, Value>) {
+fn continue_dev(keys: &mut Map<String, Value>) {
     for value in keys.values_mut() {
         change_texts(value, &|text| with_secrets(text));
     }
@@ -173,6 +202,25 @@ mod tests {
         }
         let other = Reading { is_opencode: false, ..reading };
         assert_eq!(with_references("{file:/etc/key}{env:X}", other), "{file:/etc/key}${env:X}");
+    }
+
+    #[test]
+    fn the_folder_of_a_project_is_known_from_its_file() {
+        let translated = |folder: &str| {
+            let reading = Reading {
+                home: Some(Path::new("/home/me")),
+                folder: Some(Path::new(folder)),
+                ..Reading::default()
+            };
+            let server = json!({ "command": "x", "args": ["--root=${workspaceFolder}/src"] });
+            let mut keys = server.as_object().cloned().unwrap();
+            translate(&mut keys, reading, &mut Vec::new());
+            keys["args"][0].as_str().unwrap().to_owned()
+        };
+        assert_eq!(translated("/work/app/.vscode"), "--root=/work/app/src");
+        for folder in ["/home/me/.cursor", "/work/app", "/"] {
+            assert_eq!(translated(folder), "--root=${workspaceFolder}/src", "{folder}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use serde::Serialize;
 use vmcp_client_files::client_file::{self, Connected};
 use vmcp_client_files::known_clients::names;
 use vmcp_config::{Config, edit, normalize_name};
@@ -19,10 +20,13 @@ use super::known_clients;
 use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
+use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::installed_program::program_to_write;
 use crate::cli::options::{GlobalOptions, profile_of};
+use crate::cli::run::service::variables;
 use crate::cli::running_server::mcp_url;
-use crate::config_file::secret_store::write_private;
+use crate::config_file::edit_lock::EditLock;
+use crate::config_file::secret_store::{is_read_only, replace_private};
 
 /// Name of vmcp in the client's file.
 const NAME: &str = "vmcp";
@@ -35,7 +39,12 @@ const NOTE_ON_APPROVALS: &str = "codex asks you before each call of optim_call_t
 ///
 /// Writes vmcp into the client's own file, where comments stay, and takes out the servers that the
 /// configuration file has too. They are kept, and --undo puts them back. All clients share one running
-/// server, which the first of them starts (`vmcp mcp-server`), with the PATH of this shell.
+/// server, which the first of them starts (`vmcp mcp-server`), with the PATH, the proxies and the folders of
+/// this shell.
+///
+/// For programs (-o json) the result has `client`, `file`, `connected`, `taken` (servers that left the file),
+/// `left` (servers that stay in it), `restored` (servers that --undo put back) and `notes`. A failure has
+/// `error`, `remedy` and `exitCode`.
 #[expect(clippy::struct_excessive_bools, reason = "one field for each flag")]
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -69,10 +78,34 @@ pub(in crate::cli) struct Arguments {
     /// File of the client [default: the one of this user]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Format of the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: OutputFormat,
+}
+
+/// Result for programs.
+#[derive(Debug, Default, Serialize)]
+struct ConnectionReport<'a> {
+    client: &'a str,
+    /// File of the client.
+    file: String,
+    /// True if the client uses vmcp now.
+    connected: bool,
+    /// Servers that left the file.
+    taken: Vec<String>,
+    /// Servers that stay in the file.
+    left: Vec<String>,
+    /// Servers that were put back.
+    restored: Vec<String>,
+    notes: Vec<String>,
 }
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    output::with_failure(arguments.output, || connect_or_undo(arguments, global))
+}
+
+fn connect_or_undo(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let client = &*arguments.client;
     let shape = ClientShape::for_client(client).ok_or_else(|| {
         let known: Vec<_> = names().collect();
@@ -88,7 +121,7 @@ fn connect(
     shape: &ClientShape,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
-    let Arguments { client, http, own_server, profile, keep, undo: _, file } = arguments;
+    let Arguments { client, http, own_server, profile, keep, undo: _, file, output: format } = arguments;
     let config = global.config_or_running()?;
     let path = client_path(client, file.as_deref())?;
     if let Some(name) = profile {
@@ -105,17 +138,21 @@ fn connect(
             config: std::path::absolute(&config)?,
             profile: profile.clone(),
             own_server: *own_server,
-            path: std::env::var("PATH").ok().filter(|path| !path.is_empty()),
+            variables: shell_variables(),
         })
     };
     let entry = shape.entry(&endpoint).map_err(CommandFailure::new)?;
     let served = if *keep { Vec::new() } else { edit::names(&read(&config)?)? };
     let is_served = |name: &str| normalize_name(name).is_some_and(|name| served.contains(&name));
     let of_file = |error: String| not_edited(&path, &entry, &error);
+    let _lock = EditLock::wait(&path);
     let Connected { text, taken, others } =
         client_file::connect(&read(&path)?, shape.format, shape.place, NAME, &entry, &is_served)
             .map_err(of_file)?;
     let names: Vec<_> = taken.iter().map(|server| server.name.clone()).filter(|name| name != NAME).collect();
+    if is_read_only(&path) {
+        return Err(not_edited(&path, &entry, "it is read-only"));
+    }
     // The record is written first: what leaves the file is never only in memory.
     record::add(client, ConnectedClient { file: path.clone(), taken })?;
     write(&path, &text)?;
@@ -132,19 +169,51 @@ fn connect(
             others.join(", ")
         ));
     }
-    for project in known_clients::project_files(client) {
-        notes::note(&format!("note: {} of this project may have servers too", project.display()));
-    }
+    let mut further: Vec<_> = known_clients::project_files(client)
+        .iter()
+        .map(|project| format!("note: {} of this project may have servers too", project.display()))
+        .collect();
     if client == "codex" {
-        notes::note(NOTE_ON_APPROVALS);
+        further.push(NOTE_ON_APPROVALS.to_owned());
     }
     if let Endpoint::Url { needs_key, .. } = endpoint {
-        notes::note("`vmcp serve` must run while the client does");
+        further.push("`vmcp serve` must run while the client does".to_owned());
         if needs_key {
-            notes::note(&note_on_key(shape));
+            further.push(note_on_key(shape));
         }
     }
+    for note in &further {
+        notes::note(note);
+    }
+    let result = ConnectionReport {
+        client,
+        file: path.display().to_string(),
+        connected: true,
+        taken: names,
+        left: others,
+        notes: further,
+        ..ConnectionReport::default()
+    };
+    output::print_for_programs(*format, &result)?;
     Ok(Exit::Done)
+}
+
+/// Returns the variables of this shell that the client's entry gets. The password of a proxy stays out of the
+/// file.
+fn shell_variables() -> Vec<(String, String)> {
+    let is_secret =
+        |name: &str, value: &str| name.to_ascii_uppercase().ends_with("_PROXY") && value.contains('@');
+    let (secret, plain): (Vec<_>, Vec<_>) = variables(&|name| std::env::var(name).ok())
+        .into_iter()
+        .partition(|(name, value)| is_secret(name, value));
+    if !secret.is_empty() {
+        let names: Vec<_> = secret.iter().map(|(name, _)| name.as_str()).collect();
+        notes::note(&format!(
+            "note: {} may hold a password, and stays out of the file: the client has to set it itself",
+            names.join(", ")
+        ));
+    }
+    plain
 }
 
 /// Returns how the client gets the key that `incomingAuth` wants.
@@ -160,13 +229,17 @@ fn note_on_key(shape: &ClientShape) -> String {
 fn undo(arguments: &Arguments, shape: &ClientShape) -> Result<Exit, CommandFailure> {
     let client = &*arguments.client;
     let ConnectedClient { file, taken } = connected(client, arguments.file.as_deref())?;
+    let _lock = EditLock::wait(&file);
     let text = client_file::disconnect(&read(&file)?, shape.format, shape.place, NAME, &taken)
         .map_err(|error| CommandFailure::new(format!("{}: {error}", file.display())))?;
     write(&file, &text)?;
     record::remove(client, &file)?;
-    let names: Vec<_> = taken.iter().map(|server| server.name.as_str()).collect();
+    let names: Vec<_> = taken.iter().map(|server| server.name.clone()).collect();
     let back = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     notes::note(&format!("vmcp left {}; servers put back: {back}", file.display()));
+    let file = file.display().to_string();
+    let result = ConnectionReport { client, file, restored: names, ..ConnectionReport::default() };
+    output::print_for_programs(arguments.output, &result)?;
     Ok(Exit::Done)
 }
 
@@ -214,7 +287,7 @@ pub(in crate::cli) fn read(path: &Path) -> Result<String, CommandFailure> {
 pub(in crate::cli) fn write(path: &Path, text: &str) -> Result<(), CommandFailure> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let folder = target.parent().map_or(Ok(()), std::fs::create_dir_all);
-    let written = folder.and_then(|()| write_private(&target, text));
+    let written = folder.and_then(|()| replace_private(&target, text));
     written.map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
 }
 

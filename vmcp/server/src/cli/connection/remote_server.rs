@@ -18,7 +18,9 @@ use vmcp_error_chain::error_chain;
 
 use super::call_failure::CallFailure;
 use super::consent::{Consent, ConsentingClient};
+use super::http_client;
 use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::running_server::local_socket;
 use vmcp_edge::port::admin::operator_call::{OperatorAnswer, OperatorCall};
 
 /// Time in which a server must answer to count as running; kept short because most commands wait for it.
@@ -54,7 +56,8 @@ pub(super) async fn call(
     if let Some(token) = token {
         config = config.auth_header(token.expose());
     }
-    let transport = StreamableHttpClientTransport::from_config(config);
+    let http = http_client::for_mcp().map_err(CommandFailure::from)?;
+    let transport = StreamableHttpClientTransport::with_client(http, config);
     let client = ConsentingClient::new(consent).serve_with_lifecycle(transport, lifecycle).await;
     let client = match client {
         Ok(client) => client,
@@ -104,7 +107,7 @@ enum WhyUnreachable {
 /// Returns the reason why the MCP client could not connect. Its own error hides the cause, so a plain request
 /// is tried.
 async fn why_unreachable(port: &McpPort, error: &ClientInitializeError) -> WhyUnreachable {
-    let Ok(client) = client().timeout(PROBE_TIMEOUT).build() else {
+    let Ok(client) = http_client::builder().timeout(PROBE_TIMEOUT).build() else {
         return WhyUnreachable::Because(error.to_string());
     };
     let mut request = client.get(port.url.clone());
@@ -257,7 +260,9 @@ impl AdminPort {
         timeout: Option<Duration>,
     ) -> reqwest::Result<RequestBuilder> {
         let client = match &self.socket {
-            Some(socket) => client().unix_socket(socket.as_path()),
+            Some(socket) => {
+                client().unix_socket(local_socket::address(socket).unwrap_or_else(|_| socket.clone()))
+            }
             None => client(),
         };
         let client = timeout.into_iter().fold(client, ClientBuilder::timeout).build()?;

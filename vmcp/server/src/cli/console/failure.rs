@@ -3,6 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
+
 use super::notes;
 use super::paint::{Tone, paint};
 
@@ -62,6 +64,11 @@ impl CommandFailure {
     /// Returns the exit code.
     pub(in crate::cli) fn exit_code(&self) -> Exit {
         self.exit
+    }
+
+    /// Returns the failure as a result for programs.
+    pub(in crate::cli) fn for_programs(&self) -> Value {
+        json!({ "error": self.message, "remedy": self.remedy, "exitCode": self.exit as u8 })
     }
 
     /// Adds what to do about it.

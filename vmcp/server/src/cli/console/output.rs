@@ -8,7 +8,7 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, prese
 use console::Term;
 use serde::Serialize;
 
-use super::failure::CommandFailure;
+use super::failure::{CommandFailure, Exit};
 use super::notes::without_controls;
 use super::paint::{self, Tone};
 use super::wrap::wrapped;
@@ -70,6 +70,29 @@ pub(in crate::cli) fn print(
         OutputFormat::Json => result(&serde_json::to_string_pretty(value)?),
         OutputFormat::Yaml => result(&serde_saphyr::to_string(value)?),
     }
+}
+
+/// Runs a command that changes something. In a format for programs its failure is a result too, an object
+/// with `error`, `remedy` and `exitCode`; the text for people is on standard error in every format.
+pub(in crate::cli) fn with_failure(
+    format: OutputFormat,
+    run: impl FnOnce() -> Result<Exit, CommandFailure>,
+) -> Result<Exit, CommandFailure> {
+    let outcome = run();
+    if let Err(failure) = &outcome
+        && format != OutputFormat::Table
+    {
+        print(format, &failure.for_programs(), String::new)?;
+    }
+    outcome
+}
+
+/// Writes a result for programs; people read of it on standard error.
+pub(in crate::cli) fn print_for_programs(
+    format: OutputFormat,
+    value: &impl Serialize,
+) -> Result<(), CommandFailure> {
+    print(format, value, String::new)
 }
 
 /// Fewest characters of a last column that are worth showing.

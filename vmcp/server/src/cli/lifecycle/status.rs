@@ -15,7 +15,7 @@ use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::kubernetes::cluster_server::ClusterServerArguments;
 use crate::cli::options::GlobalOptions;
 use crate::cli::process::block_on;
-use crate::cli::running_server::{RunningServer, client_socket};
+use crate::cli::running_server::{RunningServer, client_socket, local_socket};
 
 /// Show the running server in a few lines
 ///
@@ -90,7 +90,9 @@ pub(super) fn silent_server(config: &Path) -> Option<RunningServer> {
 
 /// Returns true if the server's socket for clients is open.
 fn takes_clients(config: &Path, pid: u32) -> bool {
-    client_socket::socket_of(config, pid).is_some_and(|socket| UnixStream::connect(socket).is_ok())
+    let address =
+        client_socket::socket_of(config, pid).and_then(|socket| local_socket::address(&socket).ok());
+    address.is_some_and(|address| UnixStream::connect(address).is_ok())
 }
 
 fn not_answering(state: &ServerState) -> String {

@@ -1,4 +1,4 @@
-//! `vmcp update`: newer versions of the servers that npx and uvx install.
+//! `vmcp update`: newer versions of the servers that package runners install.
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -13,19 +13,19 @@ use crate::cli::options::GlobalOptions;
 use crate::cli::process::block_on;
 use vmcp_engine::folders;
 
-/// Take newer versions of the servers that npx and uvx install
+/// Take newer versions of the servers that npx, uvx, pnpm and bun install
 ///
-/// vmcp starts these servers in the version that npx or uvx installed first. This command has npx and uvx
-/// look again, and pins what they install: the newest version that the command line in the configuration
-/// allows. A running server starts it at the backend's next start.
+/// vmcp starts these servers in the version that their runner installed first. This command has npx, uvx,
+/// `pnpm dlx` and bunx look again, and pins what they install: the newest version that the command line in
+/// the configuration allows. A running server starts it at the backend's next start.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   vmcp update --check      # only tell
-  vmcp update              # all backends that npx or uvx start
+  vmcp update              # all backends that npx, uvx, pnpm or bun start
   vmcp update github && vmcp restart github
 
-proxy.pinPackages: false leaves the choice of the version to npx and uvx, at each start.")]
+proxy.pinPackages: false leaves the choice of the version to the runner, at each start.")]
 pub(in crate::cli) struct Arguments {
     /// Name of a backend; default: all
     #[arg(add = ArgValueCandidates::new(candidates::backends))]
@@ -81,11 +81,11 @@ pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Resu
     })?;
     output::print(*format, &updates, || human_text(&updates, *check))?;
     if updates.is_empty() {
-        notes::note("npx and uvx start no such backend in a way that can be pinned");
+        notes::note("npx, uvx, pnpm and bun start no such backend in a way that can be pinned");
         return Ok(Exit::NothingFound);
     }
     if !config.proxy.pin_packages {
-        notes::note("`proxy.pinPackages` is false: npx and uvx choose the version at each start");
+        notes::note("`proxy.pinPackages` is false: the runner chooses the version at each start");
     } else if let Some(changed) = updates.iter().find(|update| update.is_newer()) {
         let remedy = if *check { "update" } else { "restart" };
         notes::note(&format!("`vmcp {remedy} {}` brings the newer one into use", changed.backend));

@@ -20,13 +20,23 @@ const UNIT: &str = "vmcp.service";
 const LABEL: &str = "dev.vmcp.server";
 
 /// Variables that the service gets beside those of proxies: a service has only a bare environment. Programs
-/// of nvm, pyenv and uv are found by the `PATH` of this shell; the others name certificate authorities.
-const VARIABLES: [&str; 4] = ["PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
+/// of nvm, pyenv and uv are found by the `PATH` of this shell; others name certificate authorities. By its
+/// folders, commands find the server, and the server finds its secrets.
+const VARIABLES: [&str; 7] = [
+    "PATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+];
 
 /// Keep `vmcp serve` running as a service of this user
 ///
-/// The service file keeps PATH and the variables of proxies and certificate authorities that this shell has
-/// (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE and their like). Install again after one of them has changed.
+/// The service file keeps PATH and the variables of proxies, certificate authorities and folders that this
+/// shell has (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE, XDG_CACHE_HOME and their like). Install again after one
+/// of them has changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -125,10 +135,10 @@ impl Manager {
     }
 }
 
-/// Returns the environment variables of a service, with the values that `variable` returns. Proxies count in
-/// capitals and in lower case: some servers read only one of the two. A variable with a line break is left
-/// out, because a unit file ends it there.
-fn variables(variable: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+/// Returns the environment variables of a program that starts outside of this shell, with the values that
+/// `variable` returns. Proxies count in capitals and in lower case: some servers read only one of the two. A
+/// variable with a line break is left out, because a unit file ends it there.
+pub(in crate::cli) fn variables(variable: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     let proxies =
         Proxies::VARIABLES.into_iter().flat_map(|name| [name.to_owned(), name.to_ascii_lowercase()]);
     let names = VARIABLES.into_iter().map(str::to_owned).chain(proxies);
@@ -291,6 +301,7 @@ mod tests {
                 "HTTPS_PROXY" => "http://me:p%40$s@proxy.corp:3128",
                 "no_proxy" => "corp",
                 "ALL_PROXY" => "",
+                "XDG_CACHE_HOME" => "/data/cache",
                 "SSL_CERT_DIR" => "/a\nExecStart=/bin/evil",
                 _ => return None,
             };
@@ -298,7 +309,7 @@ mod tests {
         };
         let variables = variables(&shell);
         let names: Vec<_> = variables.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["PATH", "HTTPS_PROXY", "no_proxy"]);
+        assert_eq!(names, ["PATH", "XDG_CACHE_HOME", "HTTPS_PROXY", "no_proxy"]);
         let unit = Manager::Systemd.text(Path::new("/vmcp"), Path::new("/vmcp.yaml"), &variables);
         for line in [
             r#"Environment="PATH=/me/bin:/usr/bin""#,

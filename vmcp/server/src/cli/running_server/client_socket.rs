@@ -34,8 +34,8 @@ pub(in crate::cli) struct Welcome {
     pub(in crate::cli) refused: Option<String>,
 }
 
-/// Opens the socket of this process, which serves `config`. `None` without a writable cache folder, or if the
-/// path is too long for a socket.
+/// Opens the socket of this process, which serves `config`. `None` without a writable cache folder, or,
+/// except on Linux, if the path is too long for a socket.
 pub(in crate::cli) fn listen(config: &Path) -> Option<(UnixListener, LocalSocket)> {
     let prefix = super::file_prefix(config)?;
     let folder = local_socket::folder(&folders::cache_dir());

@@ -25,7 +25,10 @@ impl StartLock {
     fn wait_below(cache: &Path, config: &Path) -> Result<StartLock, CommandFailure> {
         let path = path(cache, config, "lock")
             .ok_or_else(|| CommandFailure::new(format!("there is no file {}", config.display())))?;
-        let failed = |error: std::io::Error| CommandFailure::new(format!("{}: {error}", path.display()));
+        let failed = |error: std::io::Error| {
+            CommandFailure::new(format!("{}: {error}", path.display()))
+                .remedy("set XDG_CACHE_HOME to a folder that you may write to")
+        };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }

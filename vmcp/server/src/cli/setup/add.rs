@@ -1,6 +1,7 @@
 //! `vmcp add`: adds a backend to the configuration file, or a server to a cluster.
 
 use clap::Args;
+use serde::Serialize;
 use vmcp_config::is_backend_name;
 
 use super::config_edit::{self, OnMistake};
@@ -9,8 +10,10 @@ use super::kubernetes::{self, AddToCluster, ClusterArguments};
 use super::server_arguments::ServerArguments;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
+use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::operate::doctor::needed_programs;
 use crate::cli::options::GlobalOptions;
+use crate::config_file::edit_lock::EditLock;
 
 /// Add a backend to the configuration file, or with --kubernetes to a cluster
 ///
@@ -19,6 +22,10 @@ use crate::cli::options::GlobalOptions;
 ///
 /// With --kubernetes it becomes an MCPServer (a program, in an image) or an MCPServerEntry (an address), and
 /// every value of --env and --header goes into a Secret, which is deleted with it.
+///
+/// For programs (-o json) the result has `file`, `created`, `backend`, `secrets` (variables in `.env`) and
+/// `notes`; with --kubernetes `kind`, `name`, `namespace` and `secret`. A failure has `error`, `remedy` and
+/// `exitCode`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,13 +42,34 @@ pub(in crate::cli) struct Arguments {
     cluster: ClusterArguments,
     #[command(flatten)]
     in_cluster: AddToCluster,
+    /// Format of the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: OutputFormat,
+}
+
+/// Result for programs.
+#[derive(Debug, Serialize)]
+struct Added<'a> {
+    /// Configuration file.
+    file: String,
+    /// True if the command made the file.
+    created: bool,
+    backend: &'a str,
+    /// Variables of `.env` that hold the secrets.
+    secrets: Vec<&'a str>,
+    notes: &'a [String],
 }
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { name, server, cluster, in_cluster } = arguments;
+    let format = arguments.output;
+    output::with_failure(format, || add(arguments, global))
+}
+
+fn add(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { name, server, cluster, in_cluster, output: format } = arguments;
     if cluster.kubernetes {
-        return kubernetes::add(&name, server, &cluster, in_cluster, global);
+        return kubernetes::add(&name, server, &cluster, in_cluster, format, global);
     }
     if !is_backend_name(&name) {
         return Err(CommandFailure::new(format!("`{name}` is not a backend name"))
@@ -49,6 +77,7 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
             .remedy("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
     }
     let path = config_edit::file_for_new_servers(global)?;
+    let _lock = EditLock::wait(&path);
     let is_new = !path.exists();
     let text = config_edit::read_or_first_lines(&path)?;
     let variables = KnownVariables::of(&path, &text);
@@ -65,6 +94,14 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     if let Ok(file) = global.load_file(&path) {
         needed_programs::note_missing(&file.config, Some(&imported.backends));
     }
+    let result = Added {
+        file: path.display().to_string(),
+        created: is_new,
+        backend: &name,
+        secrets: imported.variables.keys().map(String::as_str).collect(),
+        notes: &imported.notes,
+    };
+    output::print_for_programs(format, &result)?;
     Ok(Exit::Done)
 }
 

@@ -12,8 +12,9 @@ use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::options::{DEFAULT_FILE_NAME, GlobalOptions};
 use crate::cli::running_server::RunningServer;
+use crate::config_file::edit_lock::EditLock;
 use crate::config_file::env_file::{self, Addition, OtherValue};
-use crate::config_file::secret_store::write_private;
+use crate::config_file::secret_store::replace_private;
 use crate::config_file::source::ConfigInputs;
 
 /// Begin of a file that the first server makes.
@@ -46,6 +47,7 @@ pub(in crate::cli) fn edit(
     path: &Path,
     change: impl FnOnce(&str) -> Result<String, EditError>,
 ) -> Result<(), CommandFailure> {
+    let _lock = EditLock::wait(path);
     let before = read(path)?;
     let after = changed(path, &before, change)?;
     if after == before { Ok(()) } else { write(path, &after) }
@@ -53,13 +55,13 @@ pub(in crate::cli) fn edit(
 
 /// Adds imported servers to the file at `path`, which is made if it is absent, and their secrets to `.env`
 /// beside it. The configuration is checked first and the secrets are written first, so that each entry finds
-/// its secret.
+/// its secret. Returns the mistakes that were told. The caller holds the [`EditLock`].
 pub(in crate::cli) fn append(
     path: &Path,
     imported: &Imported,
     on_mistake: OnMistake,
     global: &GlobalOptions,
-) -> Result<(), CommandFailure> {
+) -> Result<Vec<String>, CommandFailure> {
     let before = read_or_first_lines(path)?;
     let after = changed(path, &before, |text| {
         let mut text = text.to_owned();
@@ -68,18 +70,21 @@ pub(in crate::cli) fn append(
         }
         edit::append(&text, &imported.entries, &imported.backends)
     })?;
+    let mut told = Vec::new();
     for mistake in new_mistakes(path, &before, &after, imported, global) {
         if on_mistake == OnMistake::Refuse {
             let message = format!("not added: {}: {}", mistake.path, mistake.message);
             return Err(CommandFailure::new(message).remedy(mistake.remedy));
         }
         notes::note(&format!("note: {mistake}"));
+        told.push(mistake.to_string());
     }
     if imported.restricts_tools {
         notes::note("note: tool filters are not merged; write them into `aggregation.tools`");
     }
     keep_secrets(path, imported)?;
-    write(path, &after)
+    write(path, &after)?;
+    Ok(told)
 }
 
 /// Writes the secrets of imported servers to `.env` beside `path`, readable by its owner only. A failure
@@ -203,9 +208,7 @@ fn backend_of<'a>(path: &'a str, names: &'a [String]) -> Option<(&'a str, &'a st
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CommandFailure> {
-    // A link stays a link: the file behind it is replaced.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    write_private(&target, text).map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
+    replace_private(path, text).map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use serde::Serialize;
 use vmcp_client_files::import::{self, ClientText, Imported, NameConflict, Surroundings};
 use vmcp_client_files::known_clients::names;
 use vmcp_config::edit;
@@ -16,9 +17,12 @@ use super::kubernetes::client_file::{self, ManifestArguments};
 use crate::cli::clients::known_clients;
 use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
-use crate::cli::console::{notes, output, prompt};
+use crate::cli::console::output::{self, OutputFormat};
+use crate::cli::console::{notes, prompt};
 use crate::cli::operate::doctor::needed_programs;
 use crate::cli::options::{DEFAULT_FILE_NAME, GlobalOptions};
+use crate::config_file::edit_lock::EditLock;
+use crate::config_file::env_file;
 use crate::config_file::secret_store::private;
 use vmcp_engine::folders;
 
@@ -26,6 +30,10 @@ use vmcp_engine::folders;
 const MANIFESTS_FILE_NAME: &str = "servers.yaml";
 
 /// Write a commented configuration file
+///
+/// For programs (-o json) the result has `file`, `written` (false if the file stays as it was), `imported`,
+/// `replaced`, `skipped`, `secrets` (variables in `.env`), `asked` (variables that you set), `notes`, and, for
+/// standard output, `yaml`. A failure has `error`, `remedy` and `exitCode`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -59,6 +67,52 @@ pub(in crate::cli) struct Arguments {
     file: Option<PathBuf>,
     #[command(flatten)]
     manifests: ManifestArguments,
+    /// Format of the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: OutputFormat,
+}
+
+/// Result for programs.
+#[derive(Debug, Default, Serialize)]
+struct Written {
+    /// File; `-` for standard output.
+    file: String,
+    /// False if the file stays as it was.
+    written: bool,
+    /// Names of the servers that were taken over, as backends.
+    imported: Vec<String>,
+    /// Names of backends in whose place servers were put.
+    replaced: Vec<String>,
+    /// Names of servers that were left out, because backends have them.
+    skipped: Vec<String>,
+    /// Variables of `.env` that hold the secrets.
+    secrets: Vec<String>,
+    /// Variables that the other client asks a person for.
+    asked: Vec<String>,
+    notes: Vec<String>,
+    /// The configuration, for standard output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    yaml: Option<String>,
+}
+
+impl Written {
+    fn new(path: &Path, imported: Option<&Imported>) -> Written {
+        let file = path.display().to_string();
+        let Some(imported) = imported else {
+            return Written { file, written: true, ..Written::default() };
+        };
+        Written {
+            file,
+            written: !imported.backends.is_empty(),
+            imported: imported.backends.clone(),
+            replaced: imported.replaced.clone(),
+            skipped: imported.skipped.clone(),
+            secrets: imported.variables.keys().cloned().collect(),
+            asked: imported.asked.iter().cloned().collect(),
+            notes: imported.notes.clone(),
+            yaml: None,
+        }
+    }
 }
 
 /// A product whose defaults a new file takes over.
@@ -91,16 +145,21 @@ impl From<OnConflict> for NameConflict {
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { from, merge, on_conflict, preset, force, file, manifests } = arguments;
+    let format = arguments.output;
+    output::with_failure(format, || init(arguments, global))
+}
+
+fn init(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { from, merge, on_conflict, preset, force, file, manifests, output: format } = arguments;
     if let Some(from) = from.as_deref().filter(|_| manifests.kubernetes) {
         let path = file.unwrap_or_else(|| PathBuf::from(MANIFESTS_FILE_NAME));
-        return write_manifests(from, &path, force, &manifests);
+        return write_manifests(from, &path, force, &manifests, format);
     }
     let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE_NAME));
     let merged = merge && path.exists();
     let before = if merged { config_edit::read_or_first_lines(&path)? } else { String::new() };
     let imported = match &from {
-        Some(from) => Some(imported(from, &path, &before, on_conflict)?),
+        Some(from) => Some(imported(from, &path, &before, on_conflict, format == OutputFormat::Table)?),
         None => None,
     };
     let fresh = match preset {
@@ -109,8 +168,10 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     };
     let yaml = imported.as_ref().map_or(fresh, |imported| &imported.yaml);
     let names = imported.as_ref().map(|imported| &*imported.backends);
+    let mut result = Written::new(&path, imported.as_ref());
     if path == Path::new("-") {
-        output::result(yaml)?;
+        result.yaml = Some(yaml.to_owned());
+        print_yaml(format, yaml, &result)?;
         if let Ok(loaded) = vmcp_config::load(yaml, "-", &|_: &str| None) {
             needed_programs::note_missing(&loaded.config, names);
         }
@@ -119,9 +180,11 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     if let Some(imported) = imported.as_ref().filter(|_| merged) {
         if imported.backends.is_empty() {
             notes::note(&format!("{} stays as it is", path.display()));
+            output::print_for_programs(format, &result)?;
             return Ok(Exit::Done);
         }
-        config_edit::append(&path, imported, OnMistake::Note, global)?;
+        let _lock = EditLock::wait(&path);
+        result.notes.extend(config_edit::append(&path, imported, OnMistake::Note, global)?);
     } else {
         if !force && path.exists() {
             return Err(exists_already(&path));
@@ -130,13 +193,23 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
             config_edit::keep_secrets(&path, imported)?;
         }
         write(&path, yaml, force)?;
+        result.written = true;
     }
     notes::note(&format!("wrote {}; edit it, then `vmcp validate` and `vmcp serve`", path.display()));
     // Mistakes are told by `vmcp validate`.
     if let Ok(file) = global.load_file(&path) {
         needed_programs::note_missing(&file.config, names);
     }
+    output::print_for_programs(format, &result)?;
     Ok(Exit::Done)
+}
+
+/// Writes the YAML as it is, or as a part of the result for programs.
+fn print_yaml(format: OutputFormat, yaml: &str, result: &Written) -> Result<(), CommandFailure> {
+    match format {
+        OutputFormat::Table => output::result(yaml),
+        OutputFormat::Json | OutputFormat::Yaml => output::print_for_programs(format, result),
+    }
 }
 
 /// Writes the servers that `from` means as manifests.
@@ -145,8 +218,9 @@ fn write_manifests(
     path: &Path,
     force: bool,
     wanted: &ManifestArguments,
+    format: OutputFormat,
 ) -> Result<Exit, CommandFailure> {
-    let imported = imported(from, path, "", None)?;
+    let imported = imported(from, path, "", None, false)?;
     let made = client_file::manifests(&imported, wanted, &|name| std::env::var(name).ok())?;
     for reason in &made.left_out {
         notes::note(&format!("note: {reason}"));
@@ -154,14 +228,20 @@ fn write_manifests(
     if imported.restricts_tools {
         notes::note("note: the other client's lists of tools are left out: name an MCPToolConfig");
     }
+    let mut result = Written::new(path, Some(&imported));
+    // The values are in the manifests, and what stays out is told.
+    result.secrets.clear();
+    result.notes.extend(made.left_out.iter().cloned());
     if path == Path::new("-") {
-        output::result(&made.yaml)?;
+        result.yaml = Some(made.yaml.clone());
+        print_yaml(format, &made.yaml, &result)?;
         return Ok(Exit::Done);
     }
     if !force && path.exists() {
         return Err(exists_already(path));
     }
     write(path, &made.yaml, force)?;
+    output::print_for_programs(format, &result)?;
     let values = notes::counted(made.values, "value");
     let (servers, path) = (notes::counted(made.servers, "server"), path.display());
     notes::note(&format!("wrote {servers} to {path}, with {values} in Secrets: keep it out of repositories"));
@@ -170,17 +250,18 @@ fn write_manifests(
 }
 
 /// Imports what `from` means for the configuration at `path`, whose text is `before`; what the person should
-/// know is printed.
+/// know is printed. `asks` allows a question at the terminal.
 fn imported(
     from: &str,
     path: &Path,
     before: &str,
     on_conflict: Option<OnConflict>,
+    asks: bool,
 ) -> Result<Imported, CommandFailure> {
     let mut files = Vec::new();
     for path in known_clients::files(from)? {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))?;
+        let text =
+            text_of(&path).map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))?;
         let folder = std::path::absolute(&path).ok().and_then(|path| path.parent().map(Path::to_owned));
         files.push((path.display().to_string(), text, folder));
     }
@@ -205,12 +286,21 @@ fn imported(
             .map_err(|error| CommandFailure::new(format!("{names}: {error}")))
     };
     let mut imported = import(&surroundings)?;
-    if on_conflict.is_none() && !imported.skipped.is_empty() && prompt::is_possible() {
+    if asks && on_conflict.is_none() && !imported.skipped.is_empty() && prompt::is_possible() {
         surroundings.conflict = asked_for(&imported.skipped)?;
         imported = import(&surroundings)?;
     }
     report(&imported, &names);
     Ok(imported)
+}
+
+/// Reads a client's file; UTF-16 of Windows is decoded.
+fn text_of(path: &Path) -> std::io::Result<String> {
+    let bytes = std::fs::read(path)?;
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Ok(env_file::decode(&bytes));
+    }
+    String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
 }
 
 /// Asks once what becomes of the servers whose names exist.
@@ -268,4 +358,24 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), CommandFailure> {
 fn exists_already(path: &Path) -> CommandFailure {
     CommandFailure::new(format!("{} exists already", path.display()))
         .remedy("--force replaces it; or name another file; or write to standard output with -")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_windows_are_read_and_bytes_that_are_no_text_are_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "{\"é\": 1}\r\n";
+        let marked = format!("\u{feff}{text}");
+        let little: Vec<u8> = marked.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = marked.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for bytes in [little.as_slice(), &big, text.as_bytes()] {
+            std::fs::write(file.path(), bytes).unwrap();
+            assert_eq!(text_of(file.path()).unwrap(), text);
+        }
+        std::fs::write(file.path(), b"{\"a\": \"\xff\"}").unwrap();
+        assert_eq!(text_of(file.path()).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
 }

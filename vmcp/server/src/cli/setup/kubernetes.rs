@@ -11,14 +11,14 @@ mod arguments;
 pub(in crate::cli) mod client_file;
 mod manifests;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(in crate::cli) use self::arguments::{AddToCluster, ClusterArguments};
 use self::manifests::Manifests;
 use super::server_arguments::ServerArguments;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes::{self, counted};
-use crate::cli::console::output;
+use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::kubernetes::kubectl::Kubectl;
 use crate::cli::kubernetes::{GROUP, MANAGER, names};
 use crate::cli::options::GlobalOptions;
@@ -29,6 +29,7 @@ pub(in crate::cli) fn add(
     server: ServerArguments,
     cluster: &ClusterArguments,
     add: AddToCluster,
+    format: OutputFormat,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
     server.refuse_secrets_in_words(name)?;
@@ -72,6 +73,9 @@ pub(in crate::cli) fn add(
     };
     notes::note(&format!("added {kind} {name} to namespace {namespace}{values}"));
     notes::note(&format!("`kubectl get {} {name} --namespace {namespace}` shows its state", kind.resource()));
+    let secret = manifests.has_values().then_some(&secret);
+    let result = json!({ "kind": kind.to_string(), "name": name, "namespace": namespace, "secret": secret });
+    output::print_for_programs(format, &result)?;
     Ok(Exit::Done)
 }
 
@@ -79,6 +83,7 @@ pub(in crate::cli) fn add(
 pub(in crate::cli) fn remove(
     name: &str,
     cluster: &ClusterArguments,
+    format: OutputFormat,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
     names::check("resource", name)?;
@@ -98,6 +103,7 @@ pub(in crate::cli) fn remove(
     for line in deleted.lines() {
         notes::note(line);
     }
+    output::print_for_programs(format, &json!({ "removed": found }))?;
     Ok(Exit::Done)
 }
 

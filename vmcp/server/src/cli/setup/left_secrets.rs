@@ -3,15 +3,34 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde::Serialize;
+
 use super::config_edit;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, prompt};
+use crate::config_file::edit_lock::EditLock;
 use crate::config_file::env_file;
 
+/// Variables of `.env` to which only a removed backend referred.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct LeftSecrets {
+    /// Variables that left the file.
+    #[serde(rename = "secretsRemoved")]
+    removed: Vec<String>,
+    /// Variables that stay.
+    #[serde(rename = "secretsKept")]
+    kept: Vec<String>,
+}
+
 /// Offers to remove the variables from `.env` to which only the removed backend referred: without a question
-/// if `at_once`; without a terminal they stay, and a note names them. `before` is the text of the
-/// configuration at `path` before the removal.
-pub(super) fn offer_removal(path: &Path, before: &str, at_once: bool) -> Result<(), CommandFailure> {
+/// if `at_once`; without a terminal, or unless `asks`, they stay, and a note names them. `before` is the text
+/// of the configuration at `path` before the removal.
+pub(super) fn offer_removal(
+    path: &Path,
+    before: &str,
+    at_once: bool,
+    asks: bool,
+) -> Result<LeftSecrets, CommandFailure> {
     let after = config_edit::read_or_first_lines(path)?;
     let env_file = path.with_file_name(env_file::NAME);
     let present = env_file::read(&env_file).ok().flatten().unwrap_or_default();
@@ -24,20 +43,22 @@ pub(super) fn offer_removal(path: &Path, before: &str, at_once: bool) -> Result<
         ));
     }
     if unused.is_empty() {
-        return Ok(());
+        return Ok(LeftSecrets::default());
     }
     let (names, file) = (unused.join(", "), env_file.display());
     let question = format!("nothing in this file refers to {names} of {file} now; remove it there? [y/N]");
-    let agreed = at_once || (prompt::is_possible() && matches!(&*prompt::ask(&question)?, "y" | "yes"));
+    let agreed =
+        at_once || (asks && prompt::is_possible() && matches!(&*prompt::ask(&question)?, "y" | "yes"));
     if !agreed {
         notes::note(&format!("note: {file} keeps {names}; `vmcp remove --secrets` would remove them too"));
-        return Ok(());
+        return Ok(LeftSecrets { kept: unused, ..LeftSecrets::default() });
     }
+    let _lock = EditLock::wait(path);
     env_file::remove_variables(&env_file, &unused).map_err(|error| {
         CommandFailure::new(format!("{file}: {error}")).remedy(format!("remove {names} there"))
     })?;
     notes::note(&format!("removed {names} from {file}"));
-    Ok(())
+    Ok(LeftSecrets { removed: unused, ..LeftSecrets::default() })
 }
 
 fn unused_variables(before: &str, after: &str, present: &BTreeSet<String>) -> Vec<String> {

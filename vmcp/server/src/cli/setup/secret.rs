@@ -12,6 +12,7 @@ use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
+use crate::config_file::edit_lock::EditLock;
 use crate::config_file::keyring;
 use crate::config_file::secret_store::{self, StoredSecret, StoredSecrets};
 
@@ -63,8 +64,8 @@ pub(in crate::cli) fn run(arguments: Arguments) -> Result<Exit, CommandFailure> 
     let path = secret_store::path().ok_or_else(|| {
         CommandFailure::new("there is no home directory to store secrets in").remedy("set HOME")
     })?;
-    let mut secrets = secret_store::read(&path)
-        .map_err(|reason| CommandFailure::new(format!("{}: {reason}", path.display())))?;
+    // A damaged store is told before the question for a value.
+    let secrets = stored(&path)?;
     match arguments.action {
         Action::List { output: format } => {
             let names: Vec<_> = secrets.keys().map(String::as_str).collect();
@@ -84,6 +85,8 @@ pub(in crate::cli) fn run(arguments: Arguments) -> Result<Exit, CommandFailure> 
                 Ok(()) => "the keyring".to_owned(),
                 Err(reason) => format!("{}, which only you can read ({reason})", path.display()),
             };
+            let _lock = locked(&path);
+            let mut secrets = stored(&path)?;
             let before = secrets
                 .insert(name.clone(), if kept.is_ok() { in_keyring() } else { StoredSecret::InFile(value) });
             write(&path, &secrets)?;
@@ -95,6 +98,8 @@ pub(in crate::cli) fn run(arguments: Arguments) -> Result<Exit, CommandFailure> 
             Ok(Exit::Done)
         }
         Action::Rm { name } => {
+            let _lock = locked(&path);
+            let mut secrets = stored(&path)?;
             let Some(removed) = secrets.remove(&name) else {
                 return Err(CommandFailure::new(format!("there is no secret `{name}`"))
                     .exit(Exit::NothingFound)
@@ -107,6 +112,17 @@ pub(in crate::cli) fn run(arguments: Arguments) -> Result<Exit, CommandFailure> 
             Ok(Exit::Done)
         }
     }
+}
+
+/// Waits for other edits of the store, whose folder is made if it is absent.
+fn locked(path: &Path) -> Option<EditLock> {
+    // Without the folder, the write below fails and says why.
+    let _made = path.parent().map(secret_store::private_folder);
+    EditLock::wait(path)
+}
+
+fn stored(path: &Path) -> Result<StoredSecrets, CommandFailure> {
+    secret_store::read(path).map_err(|reason| CommandFailure::new(format!("{}: {reason}", path.display())))
 }
 
 /// Reads the value without showing it; line breaks at its end are not part of it.

@@ -27,8 +27,9 @@ pub(super) struct StartedProgram {
     pub(super) profile: Option<String>,
     /// True for a server of the client's own; else all clients share one (`vmcp mcp-server`).
     pub(super) own_server: bool,
-    /// `PATH` that finds the programs of the servers: a client that was started from a menu has a bare one.
-    pub(super) path: Option<String>,
+    /// Environment variables of this shell: a client that was started from a menu has a bare `PATH`, and
+    /// neither proxies nor folders.
+    pub(super) variables: Vec<(String, String)>,
 }
 
 impl StartedProgram {
@@ -191,8 +192,9 @@ impl ClientShape {
                 json!({ "type": "local", "command": words.collect::<Value>(), "enabled": true })
             }
         };
-        if let (Some(path), Some(keys)) = (&started.path, entry.as_object_mut()) {
-            keys.insert(self.key_of_variables().to_owned(), json!({ "PATH": path }));
+        if let Some(keys) = entry.as_object_mut().filter(|_| !started.variables.is_empty()) {
+            let variables = started.variables.iter().map(|(name, value)| (name.clone(), json!(value)));
+            keys.insert(self.key_of_variables().to_owned(), variables.collect());
         }
         entry
     }
@@ -255,7 +257,7 @@ mod tests {
                     config: "/me/vmcp.yaml".into(),
                     profile: Some("work".into()),
                     own_server,
-                    path: Some("/me/bin:/usr/bin".into()),
+                    variables: vec![("PATH".to_owned(), "/me/bin:/usr/bin".to_owned())],
                 })
             };
             let url = Endpoint::Url { url: "http://127.0.0.1:8080/mcp".to_owned(), needs_key: true };

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use vmcp_client_files::client_file::TakenServer;
 
 use crate::cli::console::failure::CommandFailure;
+use crate::config_file::edit_lock::EditLock;
 use crate::config_file::secret_store::{self, write_private};
 
 /// A client that uses vmcp.
@@ -31,6 +32,7 @@ pub(super) fn of_client(client: &str) -> Result<Vec<ConnectedClient>, CommandFai
 
 /// Adds to the record of a client's file: servers taken out earlier stay known.
 pub(super) fn add(client: &str, connected: ConnectedClient) -> Result<(), CommandFailure> {
+    let _lock = EditLock::wait(&path()?);
     let mut clients = read()?;
     add_to(&mut clients, client, connected);
     write(&clients)
@@ -50,6 +52,7 @@ fn add_to(clients: &mut Clients, client: &str, connected: ConnectedClient) {
 
 /// Forgets a client's file.
 pub(super) fn remove(client: &str, file: &Path) -> Result<(), CommandFailure> {
+    let _lock = EditLock::wait(&path()?);
     let mut clients = read()?;
     clients.retain(|key, known| !(is_of(client, key) && known.file == file));
     write(&clients)

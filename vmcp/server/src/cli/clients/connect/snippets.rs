@@ -23,7 +23,7 @@ pub(in crate::cli) fn snippets(
         config: config.to_owned(),
         profile: None,
         own_server: false,
-        path: None,
+        variables: Vec::new(),
     });
     let known = CLIENTS.iter().filter_map(|(client, files)| {
         let shape = ClientShape::for_client(client)?;

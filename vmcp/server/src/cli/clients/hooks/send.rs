@@ -14,6 +14,7 @@ use vmcp_error_chain::error_chain;
 use vmcp_hooks::native::NativeClient;
 
 use super::{Client, hook_url, is_loopback};
+use crate::cli::connection::http_client;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::options::GlobalOptions;
 use crate::cli::process;
@@ -95,9 +96,8 @@ async fn send(
         CommandFailure::new(format!("{url}: {}", error_chain(&error.without_url())))
             .remedy("is `vmcp start` running, with optimizer.sessionHooks.enabled: true?")
     };
-    // The server runs on this machine or is named by its address.
     // A redirect would lead the token and the transcript elsewhere.
-    let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).timeout(TIMEOUT);
+    let http = http_client::builder().redirect(Policy::none()).timeout(TIMEOUT);
     let http = http.build().map_err(unreachable)?;
     let mut request = http.post(url.clone()).header("content-type", "application/json").body(payload);
     if let Some(token) = token {

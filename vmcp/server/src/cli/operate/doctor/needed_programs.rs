@@ -11,12 +11,14 @@ use vmcp_config::{Backend, Config, Transport};
 use crate::cli::console::notes;
 
 /// Programs that run servers, and how a person installs them.
-const INSTALLATIONS: [(&[&str], &str); 8] = [
+const INSTALLATIONS: [(&[&str], &str); 10] = [
     (&["uvx", "uv"], "install uv: `curl -LsSf https://astral.sh/uv/install.sh | sh`, or `pipx install uv`"),
     (
         &["npx", "npm", "node"],
         "install Node.js 20 or newer, with the package manager of this system or from https://nodejs.org",
     ),
+    (&["pnpm", "pnpx"], "install pnpm: `npm install --global pnpm`"),
+    (&["yarn"], "install Yarn: `npm install --global yarn`"),
     (&["bunx", "bun"], "install Bun: `curl -fsSL https://bun.sh/install | bash`"),
     (&["deno"], "install Deno: `curl -fsSL https://deno.land/install.sh | sh`"),
     (&["pipx"], "install pipx, with the package manager of this system"),

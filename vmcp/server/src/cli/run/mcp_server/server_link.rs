@@ -15,6 +15,7 @@ use vmcp_lines::{Line, LineReader};
 
 use crate::cli::running_server::RunningServer;
 use crate::cli::running_server::client_socket::{self, Hello, MAX_GREETING, Welcome};
+use crate::cli::running_server::local_socket;
 
 /// Time that a server has to take a client.
 const GREET_TIMEOUT: Duration = Duration::from_secs(2);
@@ -42,8 +43,11 @@ impl ServerLink {
             let Some(socket) = client_socket::socket_of(config, running.pid) else { continue };
             // A server that is ending has closed its socket; one of an older version has none. A stopped
             // process takes connections and says nothing.
-            let greeting =
-                timeout(GREET_TIMEOUT, async { greet(UnixStream::connect(socket).await?, profile).await });
+            let greeting = async {
+                let stream = UnixStream::connect(local_socket::address(&socket)?).await?;
+                greet(stream, profile).await
+            };
+            let greeting = timeout(GREET_TIMEOUT, greeting);
             let Ok(Ok((input, output, welcome))) = greeting.await else { continue };
             if let Some(reason) = welcome.refused {
                 return Err(reason);

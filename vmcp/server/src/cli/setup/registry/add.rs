@@ -6,6 +6,7 @@ use std::path::Path;
 
 use clap::Args;
 use console::Term;
+use serde_json::json;
 use vmcp_client_files::import::Imported;
 use vmcp_config::{Secret, is_backend_name, normalize_name, sanitize};
 use vmcp_registry::entry::{EntryStatus, ServerEntry};
@@ -13,9 +14,11 @@ use vmcp_registry::plan::{Draft, PlanError, Way};
 
 use super::WantedWay;
 use crate::cli::console::failure::{CommandFailure, Exit};
-use crate::cli::console::{notes, output};
+use crate::cli::console::notes;
+use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::options::{GlobalOptions, environment};
 use crate::cli::setup::config_edit::{self, OnMistake};
+use crate::config_file::edit_lock::EditLock;
 use crate::config_file::env_file::{self, Addition, OtherValue};
 
 /// The server to add.
@@ -35,6 +38,10 @@ pub(super) struct AddArguments {
     /// Print the entry of `backends`, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Format of the result: `file`, `backend`, `server`, `version`, `secrets`, `notes`; of a failure `error`,
+    /// `remedy`, `exitCode`
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: OutputFormat,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -49,11 +56,21 @@ pub(super) fn run(
     arguments: &AddArguments,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
+    output::with_failure(arguments.output, || add(entry, source, arguments, global))
+}
+
+fn add(
+    entry: &ServerEntry,
+    source: &str,
+    arguments: &AddArguments,
+    global: &GlobalOptions,
+) -> Result<Exit, CommandFailure> {
     let backend = backend_name(entry, arguments.backend.as_deref())?;
     let way = arguments.via.map(WantedWay::way);
     let mut answers: BTreeMap<String, String> = arguments.values.iter().cloned().collect();
     let mut draft = draft(entry, way, &answers)?;
-    if !draft.missing.is_empty() && !arguments.dry_run && io::stdin().is_terminal() {
+    let asks = !arguments.dry_run && arguments.output == OutputFormat::Table;
+    if !draft.missing.is_empty() && asks && io::stdin().is_terminal() {
         ask(&draft, &mut answers)?;
         draft = self::draft(entry, way, &answers)?;
     }
@@ -79,6 +96,7 @@ pub(super) fn run(
             .remedy(format!("add {}; `vmcp registry show {}` explains them", sets.join(" "), entry.name)));
     }
     let path = config_edit::file_for_new_servers(global)?;
+    let _lock = EditLock::wait(&path);
     let imported = imported(entry, source, &backend, &draft, &path)?;
     config_edit::append(&path, &imported, OnMistake::Refuse, global)?;
     notes::note(&format!(
@@ -88,6 +106,15 @@ pub(super) fn run(
         entry.version,
         draft.origin
     ));
+    let result = json!({
+        "file": path.display().to_string(),
+        "backend": backend,
+        "server": entry.name,
+        "version": entry.version,
+        "secrets": imported.variables.keys().collect::<Vec<_>>(),
+        "notes": draft.notes,
+    });
+    output::print_for_programs(arguments.output, &result)?;
     Ok(Exit::Done)
 }
 

@@ -1,0 +1,129 @@
+//! Values of other clients' files that another format, or a shell, would change.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use serde_json::{Map, Value, json};
+use vmcp_client_files::import::{Imported, import};
+use vmcp_config::{Config, Secret, Transport};
+
+fn imported(file: &Value) -> Imported {
+    import(&file.to_string(), ".mcp.json").unwrap()
+}
+
+/// Loads what was imported, with the environment that it asks for.
+fn loaded(imported: &Imported, others: &[(&str, &str)]) -> Config {
+    let environment = |name: &str| {
+        let other = || others.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
+        imported.variables.get(name).map(|secret| secret.expose().to_owned()).or_else(other)
+    };
+    vmcp_config::load(&imported.yaml, "vmcp.yaml", &environment)
+        .unwrap_or_else(|problems| panic!("{problems}\n{}", imported.yaml))
+        .config
+}
+
+#[test]
+fn words_that_yaml_would_change_reach_the_program_as_they_are() {
+    let words = &[
+        "0x1F",
+        "+49123",
+        "True",
+        "1e3",
+        "12:30:45",
+        "null",
+        "~",
+        "1_000",
+        "2026-01-02",
+        "1.10",
+        "no",
+        "on",
+        ".inf",
+        "0o17",
+        "-0",
+        "",
+        " ",
+        "=",
+        "<<",
+        "- a",
+        "a: b",
+        "a #b",
+        "@scope/x",
+        "*",
+        "&a",
+        "!tag",
+        "[a",
+        "{a",
+        "a\tb",
+        "'",
+        "\"",
+        "%d",
+        "|",
+        ">",
+        "?",
+        "`",
+    ][..];
+    let env: Map<String, Value> =
+        words.iter().enumerate().map(|(at, word)| (format!("WORD_{at:02}"), json!(word))).collect();
+    let imported = imported(&json!({ "mcpServers": {
+        "a": { "command": "a", "args": words, "env": env },
+        "True": { "command": "1e3" },
+        "1": { "command": "null" },
+    } }));
+    assert_eq!(imported.backends, ["a", "true", "1"]);
+    let config = loaded(&imported, &[]);
+    let Transport::Stdio { args, env, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!(args, words, "{}", imported.yaml);
+    assert_eq!(env.values().map(Secret::expose).collect::<Vec<_>>(), words, "{}", imported.yaml);
+    let Transport::Stdio { command, .. } = &config.backends[1].transport else { panic!("{config:?}") };
+    assert_eq!(command, "1e3");
+}
+
+#[test]
+fn a_variable_of_a_shell_in_the_place_of_a_secret_is_a_reference() {
+    let imported = imported(&json!({ "mcpServers": {
+        "a": {
+            "command": "a", "args": ["--token", "$ARG_TOKEN", "$5", "--dir", "${userHome}/x"],
+            "env": { "API_KEY": "$MY_KEY", "WIN_TOKEN": "%MY_TOKEN%", "PRICE": "$USD", "PASSWORD": "$ecret", "GONE": null },
+        },
+        "b": { "type": "Streamable_HTTP", "url": "https://b.example", "headers": ["Authorization: Bearer $PAT"] },
+        "c": { "command": "c", "env": ["MY_KEY=sk-live-0123456789"] },
+    } }));
+    let set = [("ARG_TOKEN", "1"), ("MY_KEY", "2"), ("MY_TOKEN", "3"), ("PAT", "4"), ("HOME", "/home/me")];
+    let config = loaded(&imported, &set);
+    let Transport::Stdio { args, env, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!(args, &["--token", "1", "$5", "--dir", "/home/me/x"], "{}", imported.yaml);
+    let found: Vec<_> = env.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+    let expected = [("API_KEY", "2"), ("PASSWORD", "$ecret"), ("PRICE", "$USD"), ("WIN_TOKEN", "3")];
+    assert_eq!(found, expected, "{}", imported.yaml);
+    let Transport::Http { headers, .. } = &config.backends[1].transport else { panic!("{config:?}") };
+    assert_eq!(headers["authorization"].expose(), "Bearer 4");
+    // The secret of `c` is not sent to `a`.
+    assert_eq!(imported.variables.keys().collect::<Vec<_>>(), ["C_MY_KEY", "PASSWORD"]);
+}
+
+#[cfg(not(windows))]
+#[test]
+fn commands_for_windows_are_started_elsewhere_too() {
+    let imported = imported(&json!({ "mcpServers": {
+        "a": { "command": "cmd", "args": ["/c", "npx", "-y", "a"] },
+        "b": { "command": "C:\\Windows\\System32\\CMD.EXE", "args": ["/C", "npx.cmd", "b"] },
+        "c": { "command": "uvx.exe", "args": ["c"] },
+        "d": { "command": "/opt/own.exe", "args": ["/c", "d"] },
+        "e": { "command": "cmd", "args": ["/c"] },
+    } }));
+    let config = loaded(&imported, &[]);
+    let words = |index: usize| match &config.backends[index].transport {
+        Transport::Stdio { command, args, .. } => format!("{command} {}", args.join(" ")),
+        other => panic!("{other:?}"),
+    };
+    let expected = ["npx -y a", "npx b", "uvx c", "/opt/own.exe /c d", "cmd /c"];
+    assert_eq!([0, 1, 2, 3, 4].map(words), expected, "{}", imported.yaml);
+    assert!(imported.notes.contains(&"b: `cmd /c` left out: it is for Windows".to_owned()));
+}
+
+#[test]
+fn a_file_with_a_long_history_is_imported() {
+    let history = vec!["a question of a person"; vmcp_config::MAX_BYTES / 20];
+    let imported = imported(&json!({ "history": history, "mcpServers": { "a": { "command": "a" } } }));
+    assert_eq!(imported.backends, ["a"]);
+    assert!(imported.yaml.len() < 1000);
+}
