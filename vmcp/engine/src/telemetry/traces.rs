@@ -2,13 +2,15 @@
 //!
 //! Only the exporter enables spans: without one, a span costs an atomic load.
 
+mod protobuf;
+mod span_message;
 mod span_queue;
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
 use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
-use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tracing::{Span, Subscriber};
@@ -40,17 +42,12 @@ impl Exporter {
     /// Connects lazily: a collector that is down costs spans and nothing else. A client's sampling decision
     /// is always followed.
     pub fn new(export: &SignalExport, telemetry: &Telemetry) -> Result<Self, TelemetryError> {
-        let exporter = opentelemetry_otlp::SpanExporter::builder()
-            .with_http()
-            .with_http_client(OtlpClient::new(export)?)
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(export.url.as_str())
-            .with_timeout(export.timeout)
-            .build()
-            .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
+        let (client, url, limit) = (OtlpClient::new(export)?, export.url.clone(), export.timeout);
+        let send = move |request: Bytes| client.export(url.as_str(), &request, limit);
+        let queue = SpanQueue::start(send).map_err(|error| TelemetryError::Exporter(error.to_string()))?;
         let root = Sampler::TraceIdRatioBased(f64::from(telemetry.sampling_rate));
         let provider = SdkTracerProvider::builder()
-            .with_span_processor(SpanQueue::new(exporter))
+            .with_span_processor(queue)
             .with_sampler(Sampler::ParentBased(Box::new(root)))
             .with_resource(otlp::resource(&telemetry.service_name, &telemetry.resource_attributes))
             .build();
