@@ -4,6 +4,7 @@
 //! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
 
 use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -92,11 +93,7 @@ impl Operation {
             _ => "",
         };
         let gap = if named.is_empty() { "" } else { " " };
-        let span =
-            info_span!("request", otel.name = %format_args!("{method}{gap}{named}"), otel.kind = "server");
-        if !span.is_disabled() {
-            describe(&span, start);
-        }
+        let span = span(start, format_args!("{method}{gap}{named}"));
         let tool = match start.target {
             OperationTarget::Tool(name) => metrics.tool_name(name),
             _ => Arc::default(),
@@ -163,32 +160,31 @@ impl OperationFailure {
     }
 }
 
-/// Writes the attributes of a request that has begun.
-fn describe(span: &Span, start: &OperationStart<'_>) {
-    let id = text::unquoted(start.id).unwrap_or(Cow::Borrowed(start.id));
-    span.set_attribute("mcp.method.name", shortened(start.method).into_owned());
-    span.set_attribute("mcp.protocol.version", start.revision);
-    span.set_attribute("jsonrpc.request.id", shortened(&id).into_owned());
-    span.set_attribute("network.transport", start.transport);
-    if start.transport == super::TCP {
-        span.set_attribute("network.protocol.name", "http");
+/// Begins the span with all attributes at once: each one that follows looks the span up again.
+fn span(start: &OperationStart<'_>, name: fmt::Arguments<'_>) -> Span {
+    let (mut tool, mut prompt, mut resource) = (None, None, None);
+    match start.target {
+        OperationTarget::None => {}
+        OperationTarget::Tool(name) | OperationTarget::UnknownTool(name) => tool = Some(name),
+        OperationTarget::Prompt(name) | OperationTarget::UnknownPrompt(name) => prompt = Some(name),
+        OperationTarget::Resource(uri) => resource = Some(uri),
     }
-    if let Some(session) = start.session {
-        span.set_attribute("mcp.session.id", hex::encode(session));
-    }
-    if let Some(address) = start.address {
-        span.set_attribute("client.address", address.to_string());
-    }
-    if start.method == methods::TOOLS_CALL {
-        span.set_attribute("gen_ai.operation.name", "execute_tool");
-    }
-    let (key, value) = match start.target {
-        OperationTarget::None => return,
-        OperationTarget::Tool(name) | OperationTarget::UnknownTool(name) => ("gen_ai.tool.name", name),
-        OperationTarget::Prompt(name) | OperationTarget::UnknownPrompt(name) => ("gen_ai.prompt.name", name),
-        OperationTarget::Resource(uri) => ("mcp.resource.uri", uri),
-    };
-    span.set_attribute(key, shortened(value).into_owned());
+    info_span!(
+        "request",
+        otel.name = %name,
+        otel.kind = "server",
+        mcp.method.name = &*shortened(start.method),
+        mcp.protocol.version = start.revision,
+        jsonrpc.request.id = &*shortened(&text::unquoted(start.id).unwrap_or(Cow::Borrowed(start.id))),
+        network.transport = start.transport,
+        network.protocol.name = (start.transport == super::TCP).then_some("http"),
+        mcp.session.id = start.session.map(hex::encode),
+        client.address = start.address.map(|address| address.to_string()),
+        gen_ai.operation.name = (start.method == methods::TOOLS_CALL).then_some("execute_tool"),
+        gen_ai.tool.name = tool.map(shortened).as_deref(),
+        gen_ai.prompt.name = prompt.map(shortened).as_deref(),
+        mcp.resource.uri = resource.map(shortened).as_deref(),
+    )
 }
 
 /// Returns the beginning of a text, at most 256 characters.

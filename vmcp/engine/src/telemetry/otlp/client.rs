@@ -71,8 +71,8 @@ impl OtlpClient {
         Ok(Self { transport, headers: Arc::new(headers), is_taken: Arc::new(AtomicBool::new(true)) })
     }
 
-    /// Sends a message in protobuf and returns the answer, whatever its status. An error names neither the URL
-    /// nor a header.
+    /// Sends a message in protobuf and returns the answer, whatever its status. An error names neither the
+    /// URL nor a header.
     pub(super) fn exchange(&self, url: &str, message: Bytes) -> Result<Response<Bytes>, String> {
         let request = Request::post(url)
             .header(CONTENT_TYPE, PROTOBUF)

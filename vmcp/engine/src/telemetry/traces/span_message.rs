@@ -1,7 +1,7 @@
 //! Spans as messages of OTLP, encoded at once from the SDK's own form.
 //!
-//! Source: opentelemetry/proto/trace/v1/trace.proto, whose numbers of fields these are. The library's exporter
-//! converts each span into structures of prost first, which doubles its allocations and the work of the
+//! Source: opentelemetry/proto/trace/v1/trace.proto, whose numbers of fields these are. The library's
+//! exporter converts each span into structures of prost first, which doubles its allocations and the work of the
 //! thread that exports.
 
 use std::time::{SystemTime, UNIX_EPOCH};

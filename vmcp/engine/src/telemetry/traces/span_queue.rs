@@ -28,7 +28,8 @@ use crate::telemetry::otlp::losses::{CollectorState, Signal};
 const MAX_WAITING_SPANS: usize = 2_048;
 /// Spans of one request.
 const BATCH: usize = 512;
-/// Bytes of one request: 1 MiB, a quarter of the usual limit of a collector. A span beyond it is the last one.
+/// Bytes of one request: 1 MiB, a quarter of the usual limit of a collector. The span that passes it is the
+/// last one.
 const BATCH_BYTES: usize = 1 << 20;
 /// Longest time between the end of a span and its export.
 const DELAY: Duration = Duration::from_secs(5);
