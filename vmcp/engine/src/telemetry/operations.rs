@@ -81,6 +81,7 @@ pub struct Operation {
     labels: ServerOperation,
     span: Span,
     started: Instant,
+    is_settled: bool,
     failure: Option<Box<OperationFailure>>,
 }
 
@@ -105,8 +106,8 @@ impl Operation {
             network_transport: start.transport,
             mcp_protocol_version: start.revision,
         };
-        let failure = Some(Box::new(OperationFailure::Cancelled));
-        Self { metrics: Arc::clone(metrics), labels, span, started: Instant::now(), failure }
+        let (metrics, started) = (Arc::clone(metrics), Instant::now());
+        Self { metrics, labels, span, started, is_settled: false, failure: None }
     }
 
     /// Returns the span.
@@ -116,6 +117,7 @@ impl Operation {
 
     /// Sets how the request ends; its time ends with this value.
     pub fn settle(&mut self, failure: Option<Box<OperationFailure>>) {
+        self.is_settled = true;
         self.failure = failure;
     }
 }
@@ -123,7 +125,9 @@ impl Operation {
 impl Drop for Operation {
     fn drop(&mut self) {
         let trace = TraceLabels::of_exported(&self.span);
-        if let Some(failure) = self.failure.take() {
+        let cancelled = OperationFailure::Cancelled;
+        let failure = if self.is_settled { self.failure.as_deref() } else { Some(&cancelled) };
+        if let Some(failure) = failure {
             self.labels.error_type = failure.error_type();
             if !self.span.is_disabled() {
                 failure.mark(&self.span);

@@ -111,6 +111,41 @@ impl CallRecord {
             exchange: tracing::Span::none(),
         }
     }
+
+    /// Returns a copy that may be kept after the call: the spans, which would stay open as long, and the
+    /// arguments are left out.
+    pub(in crate::telemetry) fn kept(&self) -> CallRecord {
+        CallRecord {
+            principal: self.principal.clone(),
+            session: self.session,
+            context: self.context,
+            origin: self.origin,
+            method: self.method.clone(),
+            backend: self.backend.clone(),
+            tool: self.tool.clone(),
+            subject: self.subject.clone(),
+            run: self.run.clone(),
+            policy: self.policy.clone(),
+            policy_version: self.policy_version.clone(),
+            webhooks: self.webhooks.clone(),
+            requests: self.requests,
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            transmission: self.transmission,
+            outcome: self.outcome,
+            error: self.error.clone(),
+            error_code: self.error_code,
+            transport: self.transport,
+            arguments: None,
+            arguments_digest: self.arguments_digest,
+            pending: self.pending,
+            took: self.took,
+            backend_took: self.backend_took,
+            trace: self.trace,
+            span: tracing::Span::none(),
+            exchange: tracing::Span::none(),
+        }
+    }
 }
 
 /// The effect of a webhook on a call.
