@@ -1,8 +1,8 @@
 //! Spans as messages of OTLP, encoded at once from the SDK's own form.
 //!
 //! Source: opentelemetry/proto/trace/v1/trace.proto, whose numbers of fields these are. The library's
-//! exporter converts each span into structures of prost first, which doubles its allocations and the work of the
-//! thread that exports.
+//! exporter converts each span into structures of prost first, which doubles its allocations and the work of
+//! the thread that exports.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -164,7 +164,7 @@ struct ExportThread<S> {
 impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
     /// Exports full batches at once, other spans at an interval and at a flush, until the last flush.
     fn run(self) {
-        // Spans of an export would be exported in turn.
+        // Spans and log lines of an export would cause another one.
         let _suppressed = Context::enter_telemetry_suppressed_scope();
         let mut due = Instant::now() + DELAY;
         loop {
