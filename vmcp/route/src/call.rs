@@ -58,6 +58,7 @@ use vmcp_engine::access::policy::{AccessRequest, Decision, Item, PolicyId};
 pub(crate) use vmcp_engine::engine::linked_uris;
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
+use vmcp_engine::telemetry::traces;
 
 pub(super) use failure_text::first_text;
 use rights::webhooks;
@@ -228,7 +229,7 @@ impl<'a> Authorized<'a> {
             otel.status_code = tracing::field::Empty,
         );
         self.recorder.record().span = span.clone();
-        let admitted = pin!(self.admit(params)).instrument(span.clone()).await;
+        let admitted = traces::in_span(pin!(self.admit(params)), &span).await;
         let changed = match admitted {
             Ok(changed) => changed,
             Err(refused) => {
@@ -244,8 +245,7 @@ impl<'a> Authorized<'a> {
         let is_read = webhooks::read_result(self.context, &self.target);
         let stream = stream && !is_read;
         let way = send::Way { context: self.context, target: &self.target, span: &span, stream, is_read };
-        // Pinned first: the adapter would move the whole state.
-        let mut answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
+        let mut answer = traces::in_span(pin!(send::run(way, params, &mut self.recorder)), &span).await;
         if is_read && let Ok(response) = answer {
             let (context, record) = (self.context, self.recorder.record());
             let read = webhooks::after_call(context, &self.target, params, response, record);

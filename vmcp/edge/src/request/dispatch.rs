@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::pin::pin;
 
 use serde_json::value::RawValue;
-use tracing::{Instrument as _, Span};
+use tracing::Span;
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_json::text;
@@ -65,9 +65,9 @@ impl Dispatch<'_> {
         continues: Option<RelayedState>,
     ) -> EncodedResponse {
         let mut operation = operation::begin(self);
-        let span = operation.span().clone();
-        traces::continue_trace(&span, &trace);
-        let caller = Caller { trace: traces::outgoing(&span, &trace.context), ..caller };
+        let span = operation.span();
+        traces::continue_trace(span, &trace);
+        let caller = Caller { trace: traces::outgoing(span, &trace.context), ..caller };
         let mut response = self.run_traced(caller, continues, span).await;
         let failure = response.failure.take();
         match response.rest.take() {
@@ -82,7 +82,7 @@ impl Dispatch<'_> {
         self,
         caller: Caller,
         continues: Option<RelayedState>,
-        span: Span,
+        span: &Span,
     ) -> EncodedResponse {
         let Self { edge, snapshot, peer, request } = self;
         // A client that closes its connection drops this future; the guard then cancels the call at the
@@ -97,9 +97,7 @@ impl Dispatch<'_> {
         if let Some(Err(limit)) = entered {
             return self.refuse(&limit.into());
         }
-        // Pinned first: the adapter would move the whole state.
-        let handled = pin!(self.handle(&caller, continues));
-        let mut response = handled.instrument(span).await;
+        let mut response = traces::in_span(pin!(self.handle(&caller, continues)), span).await;
         // A response on the way stays cancellable until it has ended.
         response.rest = response.rest.map(|rest| rest.keep((entered, cancelled_when_dropped)));
         response

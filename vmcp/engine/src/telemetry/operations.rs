@@ -4,6 +4,7 @@
 //! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
 
 use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -80,6 +81,7 @@ pub struct Operation {
     labels: ServerOperation,
     span: Span,
     started: Instant,
+    is_settled: bool,
     failure: Option<Box<OperationFailure>>,
 }
 
@@ -92,11 +94,7 @@ impl Operation {
             _ => "",
         };
         let gap = if named.is_empty() { "" } else { " " };
-        let span =
-            info_span!("request", otel.name = %format_args!("{method}{gap}{named}"), otel.kind = "server");
-        if !span.is_disabled() {
-            describe(&span, start);
-        }
+        let span = span(start, format_args!("{method}{gap}{named}"));
         let tool = match start.target {
             OperationTarget::Tool(name) => metrics.tool_name(name),
             _ => Arc::default(),
@@ -108,8 +106,8 @@ impl Operation {
             network_transport: start.transport,
             mcp_protocol_version: start.revision,
         };
-        let failure = Some(Box::new(OperationFailure::Cancelled));
-        Self { metrics: Arc::clone(metrics), labels, span, started: Instant::now(), failure }
+        let (metrics, started) = (Arc::clone(metrics), Instant::now());
+        Self { metrics, labels, span, started, is_settled: false, failure: None }
     }
 
     /// Returns the span.
@@ -119,6 +117,7 @@ impl Operation {
 
     /// Sets how the request ends; its time ends with this value.
     pub fn settle(&mut self, failure: Option<Box<OperationFailure>>) {
+        self.is_settled = true;
         self.failure = failure;
     }
 }
@@ -126,7 +125,9 @@ impl Operation {
 impl Drop for Operation {
     fn drop(&mut self) {
         let trace = TraceLabels::of_exported(&self.span);
-        if let Some(failure) = self.failure.take() {
+        let cancelled = OperationFailure::Cancelled;
+        let failure = if self.is_settled { self.failure.as_deref() } else { Some(&cancelled) };
+        if let Some(failure) = failure {
             self.labels.error_type = failure.error_type();
             if !self.span.is_disabled() {
                 failure.mark(&self.span);
@@ -163,32 +164,31 @@ impl OperationFailure {
     }
 }
 
-/// Writes the attributes of a request that has begun.
-fn describe(span: &Span, start: &OperationStart<'_>) {
-    let id = text::unquoted(start.id).unwrap_or(Cow::Borrowed(start.id));
-    span.set_attribute("mcp.method.name", shortened(start.method).into_owned());
-    span.set_attribute("mcp.protocol.version", start.revision);
-    span.set_attribute("jsonrpc.request.id", shortened(&id).into_owned());
-    span.set_attribute("network.transport", start.transport);
-    if start.transport == super::TCP {
-        span.set_attribute("network.protocol.name", "http");
+/// Begins the span with all attributes at once: each one that follows looks the span up again.
+fn span(start: &OperationStart<'_>, name: fmt::Arguments<'_>) -> Span {
+    let (mut tool, mut prompt, mut resource) = (None, None, None);
+    match start.target {
+        OperationTarget::None => {}
+        OperationTarget::Tool(name) | OperationTarget::UnknownTool(name) => tool = Some(name),
+        OperationTarget::Prompt(name) | OperationTarget::UnknownPrompt(name) => prompt = Some(name),
+        OperationTarget::Resource(uri) => resource = Some(uri),
     }
-    if let Some(session) = start.session {
-        span.set_attribute("mcp.session.id", hex::encode(session));
-    }
-    if let Some(address) = start.address {
-        span.set_attribute("client.address", address.to_string());
-    }
-    if start.method == methods::TOOLS_CALL {
-        span.set_attribute("gen_ai.operation.name", "execute_tool");
-    }
-    let (key, value) = match start.target {
-        OperationTarget::None => return,
-        OperationTarget::Tool(name) | OperationTarget::UnknownTool(name) => ("gen_ai.tool.name", name),
-        OperationTarget::Prompt(name) | OperationTarget::UnknownPrompt(name) => ("gen_ai.prompt.name", name),
-        OperationTarget::Resource(uri) => ("mcp.resource.uri", uri),
-    };
-    span.set_attribute(key, shortened(value).into_owned());
+    info_span!(
+        "request",
+        otel.name = %name,
+        otel.kind = "server",
+        mcp.method.name = &*shortened(start.method),
+        mcp.protocol.version = start.revision,
+        jsonrpc.request.id = &*shortened(&text::unquoted(start.id).unwrap_or(Cow::Borrowed(start.id))),
+        network.transport = start.transport,
+        network.protocol.name = (start.transport == super::TCP).then_some("http"),
+        mcp.session.id = start.session.map(hex::encode),
+        client.address = start.address.map(|address| address.to_string()),
+        gen_ai.operation.name = (start.method == methods::TOOLS_CALL).then_some("execute_tool"),
+        gen_ai.tool.name = tool.map(shortened).as_deref(),
+        gen_ai.prompt.name = prompt.map(shortened).as_deref(),
+        mcp.resource.uri = resource.map(shortened).as_deref(),
+    )
 }
 
 /// Returns the beginning of a text, at most 256 characters.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `client` | client of exports, over HTTP or gRPC |
 //! | `grpc` | unary calls of gRPC |
+//! | `retries` | exports that a collector refuses for the moment |
 //! | `losses` | counters of telemetry that reached no collector |
 //! | `log_lines` | log lines as OTLP log records, behind a bounded queue |
 //! | `push` | thread that exports metrics |
@@ -16,6 +17,7 @@ mod grpc;
 pub(super) mod log_lines;
 pub mod losses;
 pub mod push;
+mod retries;
 #[cfg(test)]
 mod tests;
 

@@ -2,13 +2,16 @@
 //!
 //! Only the exporter enables spans: without one, a span costs an atomic load.
 
+mod in_span;
+mod protobuf;
+mod span_message;
 mod span_queue;
 
 use std::borrow::Cow;
 
-use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
-use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
-use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use bytes::Bytes;
+use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
+use opentelemetry::trace::{SpanContext, TraceContextExt as _, TracerProvider as _};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tracing::{Span, Subscriber};
@@ -19,6 +22,7 @@ use tracing_subscriber::registry::LookupSpan;
 use vmcp_config::{SignalExport, Telemetry};
 use vmcp_wire::meta::Trace;
 
+pub use self::in_span::{InSpan, in_span};
 use self::span_queue::SpanQueue;
 use super::TelemetryError;
 use super::logs::BACKENDS;
@@ -34,27 +38,24 @@ const OWN: &str = "vmcp";
 #[derive(Debug)]
 pub struct Exporter {
     provider: SdkTracerProvider,
+    /// True if log lines are exported too.
+    marks_lines: bool,
 }
 
 impl Exporter {
     /// Connects lazily: a collector that is down costs spans and nothing else. A client's sampling decision
     /// is always followed.
     pub fn new(export: &SignalExport, telemetry: &Telemetry) -> Result<Self, TelemetryError> {
-        let exporter = opentelemetry_otlp::SpanExporter::builder()
-            .with_http()
-            .with_http_client(OtlpClient::new(export)?)
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(export.url.as_str())
-            .with_timeout(export.timeout)
-            .build()
-            .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
+        let (client, url, limit) = (OtlpClient::new(export)?, export.url.clone(), export.timeout);
+        let send = move |request: Bytes| client.export(url.as_str(), &request, limit);
+        let queue = SpanQueue::start(send).map_err(|error| TelemetryError::Exporter(error.to_string()))?;
         let root = Sampler::TraceIdRatioBased(f64::from(telemetry.sampling_rate));
         let provider = SdkTracerProvider::builder()
-            .with_span_processor(SpanQueue::new(exporter))
+            .with_span_processor(queue)
             .with_sampler(Sampler::ParentBased(Box::new(root)))
             .with_resource(otlp::resource(&telemetry.service_name, &telemetry.resource_attributes))
             .build();
-        Ok(Self { provider })
+        Ok(Self { provider, marks_lines: telemetry.logs.is_some() })
     }
 
     /// Returns the layer that turns spans of `tracing` into exported ones.
@@ -62,7 +63,7 @@ impl Exporter {
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
-        own_spans(self.provider.tracer("vmcp"))
+        own_spans(self.provider.tracer("vmcp"), self.marks_lines)
     }
 
     pub(super) fn shutdown(self) {
@@ -74,13 +75,15 @@ impl Exporter {
 
 /// Returns the layer that starts and ends vmcp's own spans at `tracer`. Source lines, threads, and busy and
 /// idle times are left out: they are seven attributes of each span, about as many as its own, and describe
-/// the program instead of the call.
-fn own_spans<S>(tracer: SdkTracer) -> impl Layer<S> + Send + Sync + use<S>
+/// the program instead of the call. `marks_lines`: exported log lines take their trace from OpenTelemetry's
+/// context of the thread, which costs each entry of a span a clone of its context and a look-up.
+fn own_spans<S>(tracer: SdkTracer, marks_lines: bool) -> impl Layer<S> + Send + Sync + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {
     let layer = tracing_opentelemetry::layer().with_tracer(tracer);
     let layer = layer.with_location(false).with_threads(false).with_tracked_inactivity(false);
+    let layer = layer.with_context_activation(marks_lines);
     layer.with_filter(
         Targets::new().with_target(OWN, LevelFilter::INFO).with_target(BACKENDS, LevelFilter::OFF),
     )
@@ -115,11 +118,31 @@ pub fn continue_trace(span: &Span, caller: &IncomingTrace) {
 /// Returns the trace context to send on from inside `span`: the span's own when it is exported, else the
 /// client's.
 pub fn outgoing(span: &Span, caller: &TraceContext) -> TraceContext {
-    let mut context = caller.clone();
-    if !span.is_disabled() {
-        TraceContextPropagator::new().inject_context(&span.context(), &mut OutgoingContext(&mut context));
+    if span.is_disabled() {
+        return caller.clone();
     }
-    context
+    let context = span.context();
+    let within = context.span();
+    let within = within.span_context();
+    if !within.is_valid() {
+        return caller.clone();
+    }
+    let tracestate = within.trace_state().header();
+    TraceContext {
+        traceparent: traceparent(within).map(Cow::Owned),
+        tracestate: (!tracestate.is_empty()).then_some(Cow::Owned(tracestate)),
+        baggage: caller.baggage.clone(),
+    }
+}
+
+/// Returns the `traceparent` of W3C: version, trace, span and the flag that the trace is sampled. The
+/// propagator of the SDK formats each part by itself, at ten times the instructions.
+fn traceparent(context: &SpanContext) -> Option<String> {
+    let (mut trace, mut span) = ([0; 32], [0; 16]);
+    hex::encode_to_slice(context.trace_id().to_bytes(), &mut trace).ok()?;
+    hex::encode_to_slice(context.span_id().to_bytes(), &mut span).ok()?;
+    let flags: &[u8] = if context.is_sampled() { b"-01" } else { b"-00" };
+    String::from_utf8([&b"00-"[..], trace.as_slice(), b"-", span.as_slice(), flags].concat()).ok()
 }
 
 /// Returns the trace id of a context.
@@ -142,19 +165,6 @@ impl Extractor for IncomingContext<'_> {
 
     fn keys(&self) -> Vec<&str> {
         vec!["traceparent", "tracestate"]
-    }
-}
-
-struct OutgoingContext<'a>(&'a mut TraceContext);
-
-impl Injector for OutgoingContext<'_> {
-    fn set(&mut self, key: &str, value: String) {
-        let slot = match key {
-            "traceparent" => &mut self.0.traceparent,
-            "tracestate" => &mut self.0.tracestate,
-            _ => return,
-        };
-        *slot = (!value.is_empty()).then(|| value.into());
     }
 }
 
@@ -219,12 +229,40 @@ mod tests {
     fn a_span_has_its_own_attributes_and_none_of_source_lines_threads_and_busy_times() {
         let (tell, told) = mpsc::channel();
         let provider = SdkTracerProvider::builder().with_simple_exporter(Telling(tell)).build();
-        let spans = tracing_subscriber::registry().with(own_spans(provider.tracer("test")));
+        let spans = tracing_subscriber::registry().with(own_spans(provider.tracer("test"), false));
         tracing::subscriber::with_default(spans, || {
             let span = tracing::info_span!(target: "vmcp::request", "request", tool = "echo");
             span.in_scope(|| ());
         });
         assert_eq!(told.recv().unwrap(), ["target", "tool"]);
+    }
+
+    #[test]
+    fn the_trace_that_is_sent_on_is_that_of_the_span_with_the_baggage_of_the_caller() {
+        let of_client = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+        let caller = TraceContext {
+            traceparent: Some(of_client.into()),
+            tracestate: Some("vendor=1".into()),
+            baggage: Some("user=alice".into()),
+        };
+        let provider = SdkTracerProvider::builder().build();
+        let spans = tracing_subscriber::registry().with(own_spans(provider.tracer("test"), false));
+        tracing::subscriber::with_default(spans, || {
+            let span = tracing::info_span!(target: "vmcp::request", "request");
+            continue_trace(&span, &IncomingTrace { context: caller.clone(), ambient: None });
+            let sent = outgoing(&span, &caller);
+            let mut by_library = std::collections::HashMap::<String, String>::new();
+            TraceContextPropagator::new().inject_context(&span.context(), &mut by_library);
+            assert_eq!(sent.traceparent.as_deref(), by_library.get("traceparent").map(String::as_str));
+            assert_eq!(sent.tracestate.as_deref(), Some("vendor=1"));
+            assert_eq!(sent.baggage.as_deref(), Some("user=alice"));
+            let traceparent = sent.traceparent.clone().unwrap();
+            assert!(traceparent.starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "{traceparent}");
+            assert_ne!(traceparent, of_client);
+            let below = tracing::info_span!(target: "vmcp::request", parent: &span, "exchange");
+            assert_eq!(trace_id(&outgoing(&below, &TraceContext::default())), trace_id(&caller));
+        });
+        assert_eq!(outgoing(&Span::none(), &caller).traceparent, caller.traceparent);
     }
 
     fn listen() -> TcpListener {

@@ -6,10 +6,11 @@ mod composite;
 mod exchange_span;
 mod question_span;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use tracing::{Instrument as _, Span};
+use tracing::Span;
 use vmcp_access::rate_limit::Limited;
 use vmcp_backend::{Backend, CallError, EventSender, Request, Response, RpcOutcome, Transmission};
 use vmcp_json::duplicates;
@@ -35,7 +36,7 @@ pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::telemetry::calls::CallRecorder;
-use vmcp_engine::telemetry::traces;
+use vmcp_engine::telemetry::traces::{self, TraceContext};
 
 /// An authorized way to a backend, the same for all rounds of input.
 #[derive(Clone, Copy)]
@@ -168,8 +169,8 @@ struct Exchange<'a> {
 
 impl Exchange<'_> {
     /// Returns the receiver of the backend's messages, in the terms of the caller. Questions are followed in
-    /// spans below `exchange`.
-    fn events(&self, exchange: &Span) -> Option<EventSender> {
+    /// spans below `exchange`, whose context is `trace`.
+    fn events(&self, exchange: &Span, trace: &TraceContext) -> Option<EventSender> {
         let Way { context, target, .. } = self.way;
         let events = context.caller.events.as_ref()?;
         let names = task_names::of_events(context, target.backend);
@@ -177,7 +178,7 @@ impl Exchange<'_> {
         if exchange.is_disabled() || context.caller.era == Era::Modern {
             return Some(events.mapped(names));
         }
-        Some(events.mapped(question_span::of_events(exchange)).mapped(names))
+        Some(events.mapped(question_span::of_events(trace)).mapped(names))
     }
 
     /// Sends the request with these parameters to the backend of a snapshot.
@@ -190,13 +191,14 @@ impl Exchange<'_> {
         }
         let backend = backend(snapshot, target)?;
         let caller = context.caller;
-        let exchange = exchange_span::begin(span, target, backend.spec());
-        exchange_span::record_revision(&exchange, backend);
+        let exchange = exchange_span::begin(span, target, backend);
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
         let mut client = question_source::told_client(context, target.backend);
         if matches!(target.item, Item::Tool(_)) && is_read {
             client = question_source::without_tasks(client);
         }
+        let trace = traces::outgoing(&exchange, &caller.trace);
+        let events = self.events(&exchange, &trace);
         let request = Request {
             method: &target.method,
             params,
@@ -204,12 +206,12 @@ impl Exchange<'_> {
             param_headers: self.outgoing.param_headers.clone(),
             deadline: target.deadline,
             hasty: target.deadline < context.snapshot.tool_timeout(target.backend),
-            trace: traces::outgoing(&exchange, &caller.trace),
+            trace,
             principal,
             credentials,
             client,
             session: caller.session,
-            events: self.events(&exchange),
+            events,
             cancel: caller.cancel.clone(),
             idempotent: target.idempotent,
             stream,
@@ -218,7 +220,7 @@ impl Exchange<'_> {
         let record = self.recorder.record();
         record.transport = Some(exchange_span::transport(backend.spec()));
         record.exchange = exchange.clone();
-        let answer = backend.request(request).instrument(exchange).await;
+        let answer = traces::in_span(pin!(backend.request(request)), &exchange).await;
         let answer = match answer {
             Ok(response) if question_source::is_silent(context, target.backend) => {
                 question_source::unasking(response)

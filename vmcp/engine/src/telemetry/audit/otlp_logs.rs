@@ -40,9 +40,9 @@ pub(super) struct EventTrace {
 }
 
 impl EventTrace {
-    /// The trace of a call; the span is known where spans are exported.
+    /// The trace of a call; the span, its own or else the present one, is known where spans are exported.
     pub(super) fn of(trace: Option<[u8; 16]>, span: &Span) -> EventTrace {
-        let context = span.context();
+        let context = if span.is_none() { Span::current().context() } else { span.context() };
         let within = context.span().span_context().clone();
         let span = within.is_valid().then(|| within.span_id());
         EventTrace { trace: trace.map(TraceId::from_bytes), span }

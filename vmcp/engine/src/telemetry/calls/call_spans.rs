@@ -16,10 +16,13 @@ impl CallObserver for CallSpans {
         if record.span.is_disabled() {
             return;
         }
-        record.span.record("outcome", record.outcome.label());
+        // Only spans of calls have these fields. `Span::record` would tell the layers of the log, too.
+        if record.span.has_field("outcome") {
+            record.span.set_attribute("outcome", record.outcome.label());
+        }
         let failed = !matches!(record.outcome, Outcome::Ok | Outcome::Cancelled);
-        if failed {
-            record.span.record("otel.status_code", "ERROR");
+        if failed && record.span.has_field("otel.status_code") {
+            record.span.set_status(Status::error(""));
         }
         if let Some(kind) = error_type(record) {
             record.exchange.set_attribute("error.type", kind);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Span;
 use vmcp_backend::{CallError, SessionId, Transmission};
 use vmcp_config::OptimTool;
 use vmcp_model::catalog::CatalogTool;
@@ -72,14 +73,17 @@ pub struct CallRecord {
     /// The W3C trace id.
     pub trace: Option<[u8; 16]>,
     /// The span of the call, for observers that add to it.
-    pub span: tracing::Span,
+    pub span: Span,
     /// The span of the last exchange with the backend.
-    pub exchange: tracing::Span,
+    pub exchange: Span,
 }
 
 impl CallRecord {
-    /// The record of a call of a tool that has just begun.
+    /// The record of a call of a tool that has just begun. A call straight to the target gets a span of its
+    /// own if it is allowed; until then it has none, because a handle of the present one costs 600
+    /// instructions where spans are exported.
     pub fn begin(principal: Principal, session: Option<SessionId>, origin: Origin) -> CallRecord {
+        let span = if origin == Origin::Client { Span::none() } else { Span::current() };
         CallRecord {
             principal,
             session,
@@ -107,8 +111,43 @@ impl CallRecord {
             took: Duration::ZERO,
             backend_took: Duration::ZERO,
             trace: None,
-            span: tracing::Span::current(),
-            exchange: tracing::Span::none(),
+            span,
+            exchange: Span::none(),
+        }
+    }
+
+    /// Returns a copy that may be kept after the call: the spans, which would stay open as long, and the
+    /// arguments are left out.
+    pub(in crate::telemetry) fn kept(&self) -> CallRecord {
+        CallRecord {
+            principal: self.principal.clone(),
+            session: self.session,
+            context: self.context,
+            origin: self.origin,
+            method: self.method.clone(),
+            backend: self.backend.clone(),
+            tool: self.tool.clone(),
+            subject: self.subject.clone(),
+            run: self.run.clone(),
+            policy: self.policy.clone(),
+            policy_version: self.policy_version.clone(),
+            webhooks: self.webhooks.clone(),
+            requests: self.requests,
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            transmission: self.transmission,
+            outcome: self.outcome,
+            error: self.error.clone(),
+            error_code: self.error_code,
+            transport: self.transport,
+            arguments: None,
+            arguments_digest: self.arguments_digest,
+            pending: self.pending,
+            took: self.took,
+            backend_took: self.backend_took,
+            trace: self.trace,
+            span: Span::none(),
+            exchange: Span::none(),
         }
     }
 }

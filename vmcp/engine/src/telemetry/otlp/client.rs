@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+};
 use http::{Request, Response, Uri};
 use opentelemetry_http::{HttpClient, HttpError};
 use reqwest::Certificate;
@@ -21,6 +23,8 @@ use crate::telemetry::TelemetryError;
 
 /// Bytes of an answer that are read; the rest is left. A collector answers with a short message.
 pub(super) const MAX_ANSWER_BYTES: u64 = 64 * 1024;
+/// Media type of messages over HTTP.
+const PROTOBUF: &str = "application/x-protobuf";
 /// Headers that belong to the body, and the name of the exporter.
 const OF_THE_BODY: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_ENCODING, USER_AGENT];
 
@@ -67,6 +71,19 @@ impl OtlpClient {
         Ok(Self { transport, headers: Arc::new(headers), is_taken: Arc::new(AtomicBool::new(true)) })
     }
 
+    /// Sends a message in protobuf and returns the answer, whatever its status. An error names neither the
+    /// URL nor a header.
+    pub(super) fn exchange(&self, url: &str, message: Bytes) -> Result<Response<Bytes>, String> {
+        let request = Request::post(url)
+            .header(CONTENT_TYPE, PROTOBUF)
+            .header(USER_AGENT, concat!("vmcp/", env!("CARGO_PKG_VERSION")));
+        let request = request.body(message).map_err(|error| error.to_string())?;
+        match &self.transport {
+            Transport::Http(http) => self.send(http, request),
+            Transport::Grpc(grpc) => self.call(grpc, request).map_err(|error| error.to_string()),
+        }
+    }
+
     /// Sends a message in protobuf. An error names neither the URL nor a header.
     pub(super) fn post(&self, url: &str, message: Vec<u8>) -> Result<(), String> {
         let http = match &self.transport {
@@ -77,7 +94,7 @@ impl OtlpClient {
                 return answered.map(drop).map_err(|error| error.to_string());
             }
         };
-        let request = Request::post(url).header(CONTENT_TYPE, "application/x-protobuf");
+        let request = Request::post(url).header(CONTENT_TYPE, PROTOBUF);
         let request = request.body(Bytes::from(message)).map_err(|error| error.to_string())?;
         let answer = self.send(http, request)?;
         if answer.status().is_success() {
@@ -103,10 +120,12 @@ impl OtlpClient {
             reqwest::blocking::Request::try_from(Request::from_parts(parts, body)).map_err(failed)?;
         let answer = http.execute(request).map_err(failed)?;
         let status = answer.status();
+        let retry_after = answer.headers().get(RETRY_AFTER).cloned();
         let mut bytes = Vec::new();
         answer.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         let mut response = Response::new(Bytes::from(bytes));
         *response.status_mut() = status;
+        response.headers_mut().extend(retry_after.map(|value| (RETRY_AFTER, value)));
         Ok(response)
     }
 

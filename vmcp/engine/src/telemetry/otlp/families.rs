@@ -188,10 +188,10 @@ mod tests {
             network_transport: "tcp",
             mcp_protocol_version: "2026-07-28",
         };
-        let trace = TraceLabels { trace_id: "ab".repeat(16), span_id: "cd".repeat(8) };
+        let trace = TraceLabels { trace_id: [0xab; 16], span_id: [0xcd; 8] };
         for microseconds in [60, 4_000, 15_000, 400_000_000] {
             let took = Duration::from_micros(microseconds);
-            metrics.count_server_operation(&operation, took, Some(trace.clone()));
+            metrics.count_server_operation(&operation, took, Some(trace));
         }
         let Data::Histogram(histogram) = exported(&metrics, "mcp.server.operation.duration") else {
             panic!("no histogram")

@@ -11,6 +11,7 @@ use opentelemetry::Key;
 use opentelemetry::trace::TraceContextExt as _;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Kind;
 use prost::Message as _;
@@ -105,6 +106,40 @@ async fn metrics_arrive_with_the_resource_and_the_headers_of_the_file() {
     assert!(text(resource, "service.instance.id").is_some());
     let names: Vec<_> = of_process.scope_metrics[0].metrics.iter().map(|metric| &*metric.name).collect();
     assert!(names.contains(&"vmcp_optimizer_find_tool_requests"), "{names:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spans_arrive_with_the_resource_and_the_headers_of_the_file() {
+    let mut collector = Collector::start().await;
+    let settings = settings(&json!({
+        "endpoint": collector.endpoint, "samplingRate": "1", "headers": { "x-api-key": "secret" },
+        "resourceAttributes": { "deployment.environment.name": "test" },
+    }));
+    let exporter = Exporter::new(settings.traces.as_ref().unwrap(), &settings).unwrap();
+    let layers = vec![exporter.layer().boxed()];
+    subscriber::with_default(tracing_subscriber::registry().with(layers), || {
+        info_span!(target: "vmcp::request", "request", tool = "echo").in_scope(|| {
+            info!(target: "vmcp::request", "inside");
+        });
+    });
+    let ended = tokio::task::spawn_blocking(move || exporter.shutdown());
+    let arrived = collector.next("/v1/traces").await;
+    ended.await.unwrap();
+    let header = |name: &str| arrived.headers[name].to_str().unwrap();
+    assert_eq!((header("x-api-key"), header("content-type")), ("secret", "application/x-protobuf"));
+    assert!(header("user-agent").starts_with("vmcp/"));
+    let request = ExportTraceServiceRequest::decode(arrived.body).unwrap();
+    let of_process = &request.resource_spans[0];
+    let resource = &of_process.resource.as_ref().unwrap().attributes;
+    assert_eq!(text(resource, "deployment.environment.name"), Some("test"));
+    assert!(text(resource, "service.instance.id").is_some());
+    let scope = &of_process.scope_spans[0];
+    assert_eq!(scope.scope.as_ref().unwrap().name, "vmcp");
+    assert_eq!(
+        (scope.spans[0].name.as_str(), text(&scope.spans[0].attributes, "tool")),
+        ("request", Some("echo"))
+    );
+    assert_eq!(scope.spans[0].events[0].name, "inside");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -84,10 +84,7 @@ impl Entry {
 
 impl CallObserver for RecentCalls {
     fn observe(&self, record: &CallRecord) {
-        // The span would live as long as the entry.
-        let none = tracing::Span::none;
-        let record = CallRecord { span: none(), exchange: none(), arguments: None, ..record.clone() };
-        let at = SystemTime::now();
+        let (at, record) = (SystemTime::now(), record.kept());
         self.0.push_numbered(|number| Entry::Own(Arc::new(CallEntry { number, at, record })));
     }
 }

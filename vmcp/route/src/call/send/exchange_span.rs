@@ -2,8 +2,8 @@
 //!
 //! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
 
-use tracing::field::Empty;
 use tracing::{Span, info_span};
+use url::Url;
 use vmcp_config::{Backend, Transport};
 
 use crate::router::BackendTarget;
@@ -21,57 +21,39 @@ pub(super) fn transport(backend: &Backend) -> &'static str {
 }
 
 /// Begins the span: its name has the method and the tool or prompt, never a URI.
-pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &Backend) -> Span {
+pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &vmcp_backend::Backend) -> Span {
     let method = method_label(&target.method);
-    let subject = target.subject().filter(|_| matches!(target.item, Item::Tool(_) | Item::Prompt(_)));
-    let name = subject.unwrap_or_default();
+    let (mut tool, mut prompt, mut resource) = (None, None, None);
+    match target.item {
+        Item::Tool(_) => tool = target.subject(),
+        Item::Prompt(_) => prompt = target.subject(),
+        Item::Resource(uri) => resource = Some(uri),
+        Item::OwnTool(_) | Item::Task { .. } | Item::Backend => {}
+    }
+    let name = tool.or(prompt).unwrap_or_default();
     let gap = if name.is_empty() { "" } else { " " };
-    let span = info_span!(
+    let url = backend.spec().transport.url();
+    // All attributes at once: each one that follows looks the span up again.
+    info_span!(
         parent: parent,
         "exchange",
         otel.name = %format_args!("{method}{gap}{name}"),
         otel.kind = "client",
         mcp.method.name = &*shortened(&target.method),
-        mcp.protocol.version = Empty,
-        network.transport = transport(backend),
-        gen_ai.tool.name = Empty,
-        gen_ai.operation.name = Empty,
-        gen_ai.prompt.name = Empty,
-        mcp.resource.uri = Empty,
-        server.address = Empty,
-        server.port = Empty,
-    );
-    if span.is_disabled() {
-        return span;
-    }
-    match target.item {
-        Item::Tool(_) => {
-            span.record("gen_ai.tool.name", name);
-            span.record("gen_ai.operation.name", "execute_tool");
-        }
-        Item::Prompt(_) => {
-            span.record("gen_ai.prompt.name", name);
-        }
-        Item::Resource(uri) => {
-            span.record("mcp.resource.uri", &*shortened(uri));
-        }
-        Item::OwnTool(_) | Item::Task { .. } | Item::Backend => {}
-    }
-    if let Some(url) = backend.transport.url() {
-        span.record("server.address", url.host_str());
-        span.record("server.port", url.port_or_known_default());
-    }
-    span
+        mcp.protocol.version = revision(backend).as_deref().map(shortened).as_deref(),
+        network.transport = transport(backend.spec()),
+        gen_ai.tool.name = tool,
+        gen_ai.operation.name = tool.map(|_| "execute_tool"),
+        gen_ai.prompt.name = prompt,
+        mcp.resource.uri = resource.map(shortened).as_deref(),
+        server.address = url.and_then(Url::host_str),
+        server.port = url.and_then(Url::port_or_known_default),
+    )
 }
 
-/// Records the revision of the protocol that the backend spoke when it was listed.
-pub(super) fn record_revision(span: &Span, backend: &vmcp_backend::Backend) {
-    if span.is_disabled() {
-        return;
-    }
+/// Returns the revision of the protocol that the backend spoke when it was listed.
+fn revision(backend: &vmcp_backend::Backend) -> Option<String> {
     let discovered = backend.discovered();
-    let revision = discovered.borrow().as_ref().and_then(|listed| listed.revision.clone());
-    if let Some(revision) = revision {
-        span.record("mcp.protocol.version", &*shortened(&revision));
-    }
+    let listed = discovered.borrow();
+    listed.as_ref().and_then(|listed| listed.revision.clone())
 }

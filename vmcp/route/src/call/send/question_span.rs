@@ -18,10 +18,10 @@ use vmcp_engine::telemetry::metrics::method_label;
 use vmcp_engine::telemetry::operations::{OperationFailure, shortened};
 use vmcp_engine::telemetry::traces::{self, IncomingTrace, TraceContext};
 
-/// Returns the map of events that follows each question in a span below `exchange`. The map keeps the
-/// context of `exchange` and not the span, which ends with its request: the map may live longer.
-pub(super) fn of_events(exchange: &Span) -> EventMap {
-    let exchange = traces::outgoing(exchange, &TraceContext::default());
+/// Returns the map of events that follows each question in a span below the exchange whose context is
+/// `exchange`. The map does not keep the span, which ends with its request: the map may live longer.
+pub(super) fn of_events(exchange: &TraceContext) -> EventMap {
+    let exchange = TraceContext { baggage: None, ..exchange.clone() };
     Arc::new(move |event| {
         Some(match event {
             Event::Question(question) => Event::Question(followed(question, &exchange)),
@@ -105,7 +105,8 @@ mod tests {
         let (answer, answered) = oneshot::channel();
         let params = RawValue::from_string("{\"message\":\"?\"}".to_owned()).ok();
         let question = Question { method: "elicitation/create".into(), params, answer };
-        let Some(Event::Question(asked)) = of_events(&Span::none())(Event::Question(question)) else {
+        let Some(Event::Question(asked)) = of_events(&TraceContext::default())(Event::Question(question))
+        else {
             panic!("a question")
         };
         assert_eq!(asked.params.as_deref().map(RawValue::get), Some("{\"message\":\"?\"}"));
