@@ -6,14 +6,15 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::arguments::{ARGUMENT_PREFIX, MAX_FIELDS};
+use super::choices::{Choice, entries, texts};
 use super::effective::{effective, types};
 use super::tree::{description, type_name};
 use crate::text;
 
-/// Most values of a choice; more of them are typed.
-const MAX_CHOICES: usize = 200;
-/// Most characters of a name or a value of a choice; a longer one is written as JSON.
+/// Most characters of a name; a longer one is written as JSON.
 const MAX_CHARS: usize = 300;
+/// Lines of a choice of several values.
+const CHOICE_LINES: usize = 5;
 
 /// Returns one field for each property of the schema, required ones first, with `given` texts by the name of
 /// the property. An empty field leaves its argument out.
@@ -28,13 +29,15 @@ pub fn fields(schema: &Value, given: &[(String, String)]) -> Markup {
     html! {
         @for (number, (name, property)) in shown.into_iter().take(MAX_FIELDS).enumerate() {
             @let id = format!("argument-{number}");
-            @let value = given.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
+            @let values = given.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect::<Vec<_>>();
+            @let several = entries(schema, effective(schema, property));
             div.field {
                 label for=(id) {
                     (text::line(name)) " " span.type { (text::line(&type_name(schema, property))) }
                     @if required.contains(name.as_str()) { " " strong { "required" } }
                 }
-                (input(&id, name, effective(schema, property), value))
+                @if let Some(choices) = &several { (several_of(&id, name, choices, &values)) }
+                @else { (input(&id, name, effective(schema, property), values.first().copied().unwrap_or_default())) }
                 @if let Some(description) = description(schema, property) {
                     p.hint dir="auto" { (text::inert(description, text::MAX_LINE)) }
                 }
@@ -53,9 +56,7 @@ fn input(id: &str, name: &str, property: &Value, value: &str) -> Markup {
         @if let Some(choices) = choices {
             select id=(id) name=(field) {
                 option value="" { "(left out)" }
-                @for choice in &choices {
-                    option value=(choice) selected[choice == value] { (text::inert(choice, text::MAX_LINE)) }
-                }
+                (options(&choices, &[value]))
             }
         } @else if is_plain {
             input id=(id) name=(field) value=(value) autocomplete="off";
@@ -65,18 +66,33 @@ fn input(id: &str, name: &str, property: &Value, value: &str) -> Markup {
     }
 }
 
-/// Returns the values of a property that has a few of them.
-fn choices(property: &Value) -> Option<Vec<String>> {
-    let is_short = |text: &str| text.chars().nth(MAX_CHARS).is_none();
-    match property.get("enum").and_then(Value::as_array) {
-        Some(values) if values.len() <= MAX_CHOICES => values
-            .iter()
-            .filter(|value| !value.is_null())
-            .map(|value| value.as_str().filter(|text| is_short(text)).map(str::to_owned))
-            .collect(),
-        None if types(property) == ["boolean"] => Some(vec!["true".to_owned(), "false".to_owned()]),
-        _ => None,
+/// Returns a choice of several entries of a list.
+fn several_of(id: &str, name: &str, choices: &[Choice], values: &[&str]) -> Markup {
+    html! {
+        select id=(id) name={ (ARGUMENT_PREFIX) (name) } multiple size=(choices.len().min(CHOICE_LINES)) {
+            (options(choices, values))
+        }
+        p.hint { "Several may be chosen, or none." }
     }
+}
+
+fn options(choices: &[Choice], chosen: &[&str]) -> Markup {
+    html! {
+        @for choice in choices {
+            option value=(choice.value) selected[chosen.contains(&choice.value.as_str())] {
+                (text::inert(&choice.title, text::MAX_LINE))
+            }
+        }
+    }
+}
+
+/// Returns the values of a property that has a few of them.
+fn choices(property: &Value) -> Option<Vec<Choice>> {
+    if property.get("enum").is_none() && types(property) == ["boolean"] {
+        let values = ["true", "false"].map(|word| Choice { value: word.to_owned(), title: word.to_owned() });
+        return Some(values.to_vec());
+    }
+    texts(property)
 }
 
 #[cfg(test)]
@@ -98,6 +114,20 @@ mod tests {
         assert!(shown.contains("<option value=\"y\" selected>y</option>"), "{shown}");
         assert!(shown.contains("<textarea") && !shown.contains("<script>"), "{shown}");
         assert_eq!(shown.matches("<label for=").count(), 4);
+    }
+
+    #[test]
+    fn choices_show_their_names_and_lists_take_several() {
+        let schema = json!({"properties": {
+            "color": {"type": "string", "oneOf": [{"const": "#f00", "title": "<Red>"}, {"const": "#0f0"}]},
+            "sizes": {"type": "array", "items": {"enum": ["s", "m"]}},
+        }});
+        let given = [("sizes".to_owned(), "m".to_owned()), ("color".to_owned(), "#0f0".to_owned())];
+        let shown = fields(&schema, &given).into_string();
+        assert!(shown.contains("<option value=\"#f00\">&lt;Red&gt;</option>"), "{shown}");
+        assert!(shown.contains("<option value=\"#0f0\" selected>#0f0</option>"), "{shown}");
+        assert!(shown.contains("name=\"argument.sizes\" multiple size=\"2\""), "{shown}");
+        assert!(shown.contains("<option value=\"m\" selected>m</option>"), "{shown}");
     }
 
     #[test]

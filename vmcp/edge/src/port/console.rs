@@ -72,6 +72,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/enable", post(actions::enable))
         .route("/console/disable", post(actions::disable))
         .route("/console/try", post(trying::call))
+        .route("/console/try/answer", post(trying::answer))
         .route("/console/logins/sign-in", post(other_pages::logins::sign_in))
         .route("/console/logins/sign-out", post(other_pages::logins::sign_out))
         .route_layer(from_fn_with_state(door.clone(), form_check::check))

@@ -6,6 +6,7 @@ use vmcp_config::{API_KEYS, Config};
 use vmcp_console::pages::clients::question::{ClientQuestion, MAX_CHARS};
 
 use crate::port::admin::diagnosis::explain_tool::ExplainRequest;
+use crate::port::console::forms;
 
 /// Message where clients sign in and the question names none.
 pub(in crate::port::console) const WANTS_SUBJECT: &str =
@@ -25,6 +26,17 @@ pub(in crate::port::console) struct ClientQuery {
 }
 
 impl ClientQuery {
+    /// Reads the fields of a form.
+    pub(in crate::port::console) fn of_form(pairs: &[(String, String)]) -> ClientQuery {
+        let value = |name: &str| forms::value(pairs, name).to_owned();
+        ClientQuery {
+            who: value("who"),
+            claims: value("claims"),
+            issuer: value("issuer"),
+            profile: value("profile"),
+        }
+    }
+
     /// Returns the question about a tool. Fails with the field and the reason.
     pub(in crate::port::console) fn request(
         &self,
