@@ -34,7 +34,7 @@ pub(super) use access::oidc::CALLBACK;
 pub(super) use vmcp_console::links::ROOT;
 
 use self::access::{ConsoleDoor, form_check};
-use super::admin::{AdminGuard, audit};
+use super::admin::{Admin, AdminGuard, audit};
 
 /// Returns the routes of the console.
 pub(super) fn routes(guard: &AdminGuard) -> Router {
@@ -55,7 +55,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/sent", get(other_pages::sent::show))
         .route("/console/connect", get(other_pages::connect))
         .route("/console/configuration", get(other_pages::configuration))
-        .route("/console/logs", get(other_pages::logs))
+        .route("/console/logs", get(other_pages::logs::show))
         .route("/console/try", get(trying::show));
     // The layer that is added last runs first: each order is recorded, also one whose form is refused.
     // Orders about the person who gives them, for every role.
@@ -91,6 +91,15 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route_layer(from_fn_with_state(door.clone(), access::only_if_served))
         .route_layer(from_fn(answer::add_security_headers))
         .with_state(door)
+}
+
+/// Returns the routes at which other replicas ask for their pages; they belong behind the guard of reports.
+pub(super) fn replica_routes() -> Router<Admin> {
+    Router::new()
+        .route("/admin/replica/activity", get(overview::replica_activity::serve))
+        .route("/admin/replica/call", get(call_pages::replica_calls::serve_call))
+        .route("/admin/replica/calls", get(call_pages::replica_calls::serve_calls))
+        .route("/admin/replica/logs", get(other_pages::logs::serve))
 }
 
 #[cfg(test)]
