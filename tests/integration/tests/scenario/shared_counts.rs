@@ -137,12 +137,16 @@ async fn one_console_shows_the_calls_logs_and_figures_of_all_replicas() {
     fetch(&one.modern(), 2).await;
     other.modern().call_tool("jira_create_note", json!({"title": "a", "content": "b"})).await;
     let page = async |path: &str| {
-        let answer = http_client().get(format!("{}/console/{path}", one.admin)).send().await.expect("an answer");
+        let answer =
+            http_client().get(format!("{}/console/{path}", one.admin)).send().await.expect("an answer");
         let next = answer.headers().get("x-next").map(|next| next.to_str().expect("text").to_owned());
         (next, answer.text().await.expect("a page"))
     };
-    let (_, list) = page("calls").await;
-    assert_eq!(list.matches("/console/call?number=").count(), 3, "{list}");
+    let list = eventually("three calls", async || {
+        let (_, list) = page("calls").await;
+        (list.matches("/console/call?number=").count() == 3).then_some(list)
+    })
+    .await;
     assert!(list.contains("Of 2 replicas, this one included.") && list.contains("this one"), "{list}");
     let (_, of_other) = page("calls?tool=create_note").await;
     let (_, link) = of_other.split_once("href=\"/console/call?").expect("the call of the other replica");
@@ -160,8 +164,11 @@ async fn one_console_shows_the_calls_logs_and_figures_of_all_replicas() {
     assert_eq!(rows.matches("<tr>").count(), 0, "{rows}");
     other.modern().call_tool("jira_create_note", json!({"title": "c", "content": "d"})).await;
     let next = next.expect("a cursor");
-    let (next, rows) = page(&format!("calls/rows?after={next}")).await;
-    assert_eq!(rows.matches("<tr>").count(), 1, "{rows}");
+    let (next, rows) = eventually("the next call", async || {
+        let (after, rows) = page(&format!("calls/rows?after={next}")).await;
+        (rows.matches("<tr>").count() == 1).then_some((after, rows))
+    })
+    .await;
     assert!(rows.contains(&address), "{rows}");
 
     let (_, overview) = page("").await;
@@ -184,8 +191,11 @@ async fn one_console_shows_the_calls_logs_and_figures_of_all_replicas() {
     other.with_tool("jira_create_note").await;
     other.modern().call_tool("jira_create_note", json!({"title": "e", "content": "f"})).await;
     let next = next.expect("a cursor");
-    let (_, rows) = page(&format!("calls/rows?after={next}")).await;
-    assert!(rows.contains(&address), "{rows}");
+    eventually("its call", async || {
+        let (_, rows) = page(&format!("calls/rows?after={next}")).await;
+        rows.contains(&address).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
