@@ -21,7 +21,8 @@ impl CallObserver for CallSpans {
         if failed {
             record.span.record("otel.status_code", "ERROR");
         }
-        if let Some(kind) = error_type(record) {
+        // A span with `error.type` has the status of an error: a client that left makes none.
+        if let Some(kind) = error_type(record).filter(|_| failed) {
             record.exchange.set_attribute("error.type", kind);
         }
         if let Some(code) = record.error_code {

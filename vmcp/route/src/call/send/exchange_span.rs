@@ -20,6 +20,15 @@ pub(super) fn transport(backend: &Backend) -> &'static str {
     }
 }
 
+/// Returns `network.protocol.name` of a backend; `None` for a program.
+fn protocol(backend: &Backend) -> Option<&'static str> {
+    match backend.transport {
+        Transport::Http { .. } | Transport::Sse { .. } => Some("http"),
+        Transport::WebSocket { .. } => Some("websocket"),
+        Transport::Stdio { .. } => None,
+    }
+}
+
 /// Begins the span: its name has the method and the tool or prompt, never a URI.
 pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &Backend) -> Span {
     let method = method_label(&target.method);
@@ -34,6 +43,8 @@ pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &Backend
         mcp.method.name = &*shortened(&target.method),
         mcp.protocol.version = Empty,
         network.transport = transport(backend),
+        network.protocol.name = Empty,
+        jsonrpc.request.id = Empty,
         gen_ai.tool.name = Empty,
         gen_ai.operation.name = Empty,
         gen_ai.prompt.name = Empty,
@@ -56,6 +67,9 @@ pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &Backend
             span.record("mcp.resource.uri", &*shortened(uri));
         }
         Item::OwnTool(_) | Item::Task { .. } | Item::Backend => {}
+    }
+    if let Some(protocol) = protocol(backend) {
+        span.record("network.protocol.name", protocol);
     }
     if let Some(url) = backend.transport.url() {
         span.record("server.address", url.host_str());
