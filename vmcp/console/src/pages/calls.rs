@@ -80,6 +80,8 @@ pub struct Call {
     pub bytes_out: u64,
     /// Further facts, by name, for the page of one call.
     pub facts: Vec<(String, String)>,
+    /// Its arguments, or their beginning, where audit events include them, for the page of one call.
+    pub arguments: Option<String>,
     /// Address of its trace in the tracing system, for the page of one call; `http` or `https`.
     pub trace_address: Option<String>,
     /// The calls of its trace and the calls within them, the earliest first, for the page of one call; at
@@ -234,7 +236,13 @@ pub fn call(frame: &Frame, call: &Call) -> String {
                 dt { (name) } dd { (text::line(value)) }
             }
         }
-        p.hint { "Arguments and results are not kept here. The audit log has arguments if " code { "audit" } " asks for them." }
+        @if let Some(arguments) = &call.arguments {
+            h2 { "Arguments" }
+            (text::document("Arguments", arguments))
+            p.hint { "Kept because " code { "audit.includeRequestData" } " is on. Results are not kept." }
+        } @else {
+            p.hint { "Arguments and results are not kept here. Operators see arguments if " code { "audit.includeRequestData" } " is on." }
+        }
         @if let Some(address) = &call.trace_address {
             p { a href=(address) rel="noreferrer" { "Its trace in the tracing system" } "." }
         }
@@ -406,6 +414,14 @@ mod tests {
         );
         let alone = Call { timeline: vec![timed(7, 0.0, "outer")], ..sample() };
         assert!(!call(&Frame::default(), &alone).contains("Calls of this trace"));
+    }
+
+    #[test]
+    fn arguments_are_shown_where_they_are_kept_and_inert() {
+        assert!(call(&Frame::default(), &sample()).contains("are not kept here"));
+        let arguments = Some("{\"a\": \"<script>\u{202e}\"}".to_owned());
+        let page = call(&Frame::default(), &Call { arguments, ..sample() });
+        assert!(page.contains("&lt;script&gt;⟨U+202E⟩") && page.contains("Results are not kept"), "{page}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use vmcp_console::pages::calls::{
     Call, Calls, MAX_TIMELINE, TimedCall, call as call_page, calls as calls_page, rows as call_rows,
 };
 use vmcp_engine::access::identity::Principal;
-use vmcp_engine::telemetry::calls::CallRecord;
+use vmcp_engine::telemetry::calls::{CallRecord, Origin};
 use vmcp_engine::telemetry::recent::{CallEntry, TracedCall};
 
 use self::replica_calls::{CallsQuery, OneCall, find, find_one};
@@ -62,7 +62,9 @@ pub(super) async fn one(
     let template = door.engine().snapshot().config.telemetry.trace_url.clone();
     let trace = call.facts.iter().find(|(name, id)| name == TRACE && !id.is_empty());
     let trace_address = trace.and_then(|(_, id)| Some(template?.of(id)));
-    Html(call_page(&door.frame(&visitor), &Call { trace_address, ..call })).into_response()
+    // A viewer reads no text of people: arguments are as in audit events.
+    let arguments = call.arguments.clone().filter(|_| !visitor.is_viewer());
+    Html(call_page(&door.frame(&visitor), &Call { trace_address, arguments, ..call })).into_response()
 }
 
 fn shown(number: u64, CallEntry { at, record, .. }: &CallEntry) -> Call {
@@ -115,6 +117,25 @@ pub(super) fn issuer(principal: &Principal) -> String {
     principal.identity.as_known().map(|known| known.issuer().to_owned()).unwrap_or_default()
 }
 
+/// Returns the way of a call that vmcp made by itself; empty for a call of the client.
+fn way(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Fallback => "a similar tool in place of a failed one",
+        Origin::Step => "a step of a composite tool",
+        Origin::Script => "a call of a script",
+        Origin::Internal => "a call of vmcp itself",
+        Origin::Client | Origin::FindTool | Origin::CallTool | Origin::Own(_) => "",
+    }
+}
+
+/// Says between which eras request and answer were translated; empty if they were not.
+fn translation(record: &CallRecord) -> String {
+    match (record.client_era, record.backend_era) {
+        (Some(client), Some(server)) if client != server => format!("{client} to {server}, and back"),
+        _ => String::new(),
+    }
+}
+
 /// Returns the further facts of one call. A session id is a credential, and the words of an error may quote
 /// arguments: neither is among them.
 fn facts(record: &CallRecord) -> Vec<(String, String)> {
@@ -126,6 +147,10 @@ fn facts(record: &CallRecord) -> Vec<(String, String)> {
         ("Called on behalf of the caller by", operator.to_owned()),
         (TRACE, record.trace.map(hex::encode).unwrap_or_default()),
         ("Profile", profile.to_owned()),
+        ("Made as", way(record.origin).to_owned()),
+        ("Era of the client", record.client_era.map(|era| era.to_string()).unwrap_or_default()),
+        ("Era of the server", record.backend_era.map(|era| era.to_string()).unwrap_or_default()),
+        ("Translated", translation(record)),
         ("Requests to the server", record.requests.to_string()),
         ("Reached the server", record.transmission.as_str().to_owned()),
         ("Code of its error", record.error_code.map(|code| code.to_string()).unwrap_or_default()),

@@ -1,6 +1,7 @@
 //! Calls of this process as other replicas ask for them, and the calls of all replicas.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::response::Json;
@@ -10,13 +11,14 @@ use vmcp_console::links::EXACT;
 use vmcp_console::pages::calls::{Call, CallFilter};
 use vmcp_console::pages::clients::Replicas;
 use vmcp_engine::engine::replicas::{OfReplica, OtherReplicas};
+use vmcp_engine::telemetry::calls::RecordedArguments;
 use vmcp_engine::telemetry::recent::WantedCall;
 
 use super::cursor::Cursor;
 use super::{facts, shown, timeline};
 use crate::port::admin::Admin;
 use crate::port::console::access::ConsoleDoor;
-use crate::port::console::answer::replicas;
+use crate::port::console::answer::{indented, replicas};
 
 /// Most calls on a page, and of one replica: all that the processes keep would be a page of a megabyte.
 const MAX_SHOWN: usize = 300;
@@ -141,12 +143,27 @@ fn own_calls(Admin(inner): &Admin, query: &CallsQuery) -> ReplicaCalls {
     ReplicaCalls { next: kept.next, outcomes, calls }
 }
 
+/// Returns arguments as a page shows them.
+fn written(RecordedArguments { text, truncated }: &RecordedArguments) -> String {
+    if *truncated { format!("{text}…") } else { indented(text) }
+}
+
 fn own_call(Admin(inner): &Admin, number: u64) -> Option<Call> {
     let kept = inner.calls.entries(number).entries;
     let (_, entry) = kept.first().filter(|(first, _)| *first == number)?;
     let wanted = entry.record.trace.map_or(WantedCall::Number(number), WantedCall::Trace);
     let timeline = timeline(inner.calls.traced(&wanted));
-    Some(Call { facts: facts(&entry.record), timeline, ..shown(number, entry) })
+    let config = Arc::clone(&inner.engine.snapshot().config);
+    let record = &entry.record;
+    // Kept arguments stay hidden once audit events have none.
+    let is_audited = config.audit.as_ref().is_some_and(|audit| audit.argument_bytes.is_some());
+    let arguments = record.arguments.as_ref().filter(|_| is_audited).map(written);
+    let mut facts = facts(record);
+    let server = record.backend.as_deref().unwrap_or_default();
+    if let Some(spec) = config.backends.iter().find(|spec| *spec.name == *server) {
+        facts.push(("Credentials at the server".to_owned(), spec.credentials.kind().to_owned()));
+    }
+    Some(Call { facts, timeline, arguments, ..shown(number, entry) })
 }
 
 impl CallsQuery {
