@@ -271,3 +271,19 @@ async fn where_the_console_is_open_no_identity_can_be_chosen() {
     assert!(closed.contains("server.adminTokens") && !closed.contains("Call the tool"), "{closed}");
     assert_eq!(echo.calls("echo").await, 1);
 }
+
+#[tokio::test]
+async fn an_address_that_a_server_wants_opened_first_is_shown_and_no_link() {
+    let echo = Fixture::http("echo", "echo").args(["--era", "legacy"]).start().await;
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    vmcp.with_tool("echo_rpc_error").await;
+    let ann = Person { vmcp: &vmcp, token: None };
+    let demand = json!({"elicitations": [
+        {"mode": "url", "url": "https://login.example/authorize?x=<b>", "message": "m", "elicitationId": "1"},
+    ]});
+    let arguments = json!({"code": -32042, "data": demand}).to_string();
+    let page = ann.call("echo", "rpc_error", &[("arguments", &arguments)]).await;
+    assert!(page.contains("<strong><bdi>login.example</bdi></strong>"), "{page}");
+    assert!(page.contains("Then call the tool again."), "{page}");
+    assert!(!page.contains("href=\"https://login.example"), "{page}");
+}

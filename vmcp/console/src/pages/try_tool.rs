@@ -44,6 +44,8 @@ pub struct TryTool {
     pub question: Option<AskedQuestion>,
     /// Methods of other requests of the server, which the console refuses: sampling, roots.
     pub refused_requests: Vec<String>,
+    /// Address that the server wants to be opened before the call is made again.
+    pub visit_first: Option<String>,
     /// End of the call, if one was made.
     pub end: Option<CallEnd>,
     /// The result of the call, whose content is shown beside its JSON; null without one.
@@ -96,6 +98,10 @@ fn end(data: &TryTool) -> Markup {
                 h2 { @if *is_failure { "The call failed" } @else { "Answer" } }
                 (called_as(data))
                 (refused_requests(data))
+                @if let Some(address) = &data.visit_first {
+                    (question::visit(address))
+                    p { "Then call the tool again." }
+                }
                 (result::content(&data.result))
                 h3 { "As JSON" }
                 (text::document("Answer", answer))

@@ -111,7 +111,7 @@ fn fields(form: &Value, given: &[(String, String)]) -> Markup {
 }
 
 /// Shows an address as a text: a person copies it once its host is known to them. It is never a link.
-fn visit(address: &str) -> Markup {
+pub(super) fn visit(address: &str) -> Markup {
     let Some(address) = web_address(address) else {
         return html! {
             p.notice.problem { "It asks to open an address of no web page: " (text::line(address)) }

@@ -23,6 +23,7 @@ use vmcp_console::pages::try_tool::{CallEnd, TryTool, try_tool};
 use vmcp_console::schema::{ARGUMENT_PREFIX, arguments, check, defaults};
 use vmcp_engine::access::identity::{Identity, Principal};
 use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::codes;
 
 use self::tried_call::{Step, TriedCall, TriedEnd};
 use self::waiting_calls::{WAIT, WaitingCall};
@@ -156,6 +157,7 @@ async fn advance(door: &ConsoleDoor, visitor: &Visitor, waiting: WaitingCall) ->
     let WaitingCall { call, mut page, person } = waiting;
     match call.next().await {
         Step::Ended(ended, refused) => {
+            page.visit_first = visit_first(&ended);
             let (end, result) = end(ended);
             (page.end, page.result, page.refused_requests) = (Some(end), result, refused);
             shown(door, visitor, &page)
@@ -286,6 +288,14 @@ fn shown(door: &ConsoleDoor, visitor: &Visitor, data: &TryTool) -> Html<String> 
     Html(try_tool(&door.frame(visitor), data))
 }
 
+/// Returns the first address that a legacy server wants to be opened before the call is made again.
+fn visit_first(ended: &TriedEnd) -> Option<String> {
+    let Ok(OperatorAnswer::Error(error)) = ended else { return None };
+    let is_demand = error.get("code").and_then(Value::as_i64) == Some(codes::URL_ELICITATION_REQUIRED);
+    let address = error.pointer("/data/elicitations/0/url").filter(|_| is_demand)?;
+    address.as_str().map(str::to_owned)
+}
+
 /// Returns the end of a call, and its result; null without one.
 fn end(answer: TriedEnd) -> (CallEnd, Value) {
     match answer {
@@ -303,6 +313,19 @@ fn end(answer: TriedEnd) -> (CallEnd, Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_to_open_first_is_read_from_the_error_of_a_legacy_server() {
+        let error = |code: i64| {
+            let elicitations = json!([{"mode": "url", "url": "https://example.com", "elicitationId": "1"}]);
+            let data = json!({ "elicitations": elicitations });
+            Ok(OperatorAnswer::Error(json!({"code": code, "message": "open it", "data": data})))
+        };
+        assert_eq!(visit_first(&error(-32042)).as_deref(), Some("https://example.com"));
+        assert_eq!(visit_first(&error(-32603)), None);
+        assert_eq!(visit_first(&Ok(OperatorAnswer::Error(json!({"code": -32042})))), None);
+        assert_eq!(visit_first(&Ok(OperatorAnswer::Result(json!({})))), None);
+    }
 
     #[test]
     fn an_answer_has_the_content_that_its_form_asks_for() {
