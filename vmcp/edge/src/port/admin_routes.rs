@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 40] = [
+pub const ADMIN_ROUTES: [AdminRoute; 41] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -382,6 +382,15 @@ pub const ADMIN_ROUTES: [AdminRoute; 40] = [
         query: "",
         answer: "application/json",
         purpose: "The latest log lines of this process, at most 1 MiB, for the page of another replica. Its shape may change \
+                  with any version.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/replica/wanted",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "Searches of this process that led nowhere, in groups, for the page of another replica. Its shape may change \
                   with any version.",
     },
 ];

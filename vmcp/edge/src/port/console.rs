@@ -45,7 +45,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/server", get(catalog::server))
         .route("/console/tool", get(catalog::tool))
         .route("/console/search", get(playground::show))
-        .route("/console/wanted", get(other_pages::wanted))
+        .route("/console/wanted", get(other_pages::wanted::show))
         .route("/console/calls", get(call_pages::list))
         .route("/console/calls/rows", get(call_pages::rows))
         .route("/console/call", get(call_pages::one))
@@ -100,6 +100,7 @@ pub(super) fn replica_routes() -> Router<Admin> {
         .route("/admin/replica/call", get(call_pages::replica_calls::serve_call))
         .route("/admin/replica/calls", get(call_pages::replica_calls::serve_calls))
         .route("/admin/replica/logs", get(other_pages::logs::serve))
+        .route("/admin/replica/wanted", get(other_pages::wanted::serve))
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! The data of the pages about clients, logins, configuration, logs, usage over days, and searches that led
 //! nowhere.
 
-mod wanted;
-
 pub(super) mod client_query;
 pub(super) mod clients;
 pub(super) mod logins;
 pub(super) mod logs;
 pub(super) mod sent;
 pub(super) mod usage;
+pub(super) mod wanted;
 
 use axum::Extension;
 use axum::extract::State;
@@ -18,7 +17,6 @@ use vmcp_console::pages::connect::connect as connect_page;
 
 use super::access::{ConsoleDoor, Visitor};
 use crate::port::off_thread;
-pub(super) use wanted::show as wanted;
 
 /// Answers `GET /console/connect`.
 pub(super) async fn connect(
