@@ -63,7 +63,7 @@ pub struct StoreLabels {
 /// Labels of metrics by certificate of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CertificateLabels {
-    /// `server`: that of the client port; `client_authorities`: those that verify certificates of clients.
+    /// `server`: of the client port; `client_authorities`: authorities that verify certificates of clients.
     pub certificate: &'static str,
 }
 

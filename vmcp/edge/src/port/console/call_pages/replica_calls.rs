@@ -52,7 +52,7 @@ pub(in crate::port::console) struct OneCall {
 pub(in crate::port::console) struct ReplicaCalls {
     /// Number to go on behind.
     next: u64,
-    /// Outcomes of the calls behind the number asked for, also of those that do not fit.
+    /// Outcomes of all calls behind the wanted number, also of calls that do not fit.
     outcomes: BTreeSet<String>,
     /// The calls, the newest first; at most [`MAX_SHOWN`].
     calls: Vec<Call>,

@@ -139,7 +139,7 @@ impl TriedCall {
         question.answer.send(RpcOutcome::result(&answer)).is_ok()
     }
 
-    /// Returns true if other policies are in force than those that judged the call.
+    /// Returns true if the policies have changed since they judged the call.
     pub(super) fn is_outdated(&self, policy: &Arc<dyn Policy>) -> bool {
         !Arc::ptr_eq(&self.policy, policy)
     }
