@@ -8,6 +8,6 @@ mod form;
 mod tree;
 
 pub use answer::{check, defaults};
-pub use arguments::{ARGUMENT_PREFIX, arguments};
+pub use arguments::{arguments, given};
 pub use form::fields;
 pub use tree::tree;

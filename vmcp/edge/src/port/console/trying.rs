@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use vmcp_config::Backend;
 use vmcp_console::pages::try_tool::question::{ACTION, AskedQuestion, QUESTION, QuestionKind};
 use vmcp_console::pages::try_tool::{CallEnd, TryTool, try_tool};
-use vmcp_console::schema::{ARGUMENT_PREFIX, arguments, check, defaults};
+use vmcp_console::schema::{arguments, check, defaults, given};
 use vmcp_engine::access::identity::{Identity, Principal};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::codes;
@@ -246,12 +246,6 @@ fn caller(
 /// Returns the person who calls and answers: the operator, within one session.
 fn person(visitor: &Visitor, operator: &str) -> String {
     format!("{} {operator}", visitor.session())
-}
-
-/// Returns the texts of the fields that hold arguments.
-fn given(pairs: &[(String, String)]) -> Vec<(String, String)> {
-    let given = pairs.iter().filter_map(|(name, value)| Some((name.strip_prefix(ARGUMENT_PREFIX)?, value)));
-    given.map(|(name, value)| (name.to_owned(), value.clone())).collect()
 }
 
 /// Returns why the console does not call a tool; `None`: it may.
