@@ -73,6 +73,9 @@ impl Form<'_> {
                 p.hint dir="auto" { (text::inert(description, text::MAX_LINE)) }
             }
         };
+        let id = format!("argument-{}", self.number);
+        // A group counts too: a schema may have nothing but groups.
+        self.number += 1;
         if depth < MAX_DEPTH && is_group(effective) {
             let inner = self.level(effective, &own, depth + 1);
             return html! { fieldset { legend { (label) } (hint) (inner) } };
@@ -82,8 +85,6 @@ impl Form<'_> {
         } else {
             (format!("{NESTED_PREFIX}{own}"), own.as_str())
         };
-        let id = format!("argument-{}", self.number);
-        self.number += 1;
         let given = self.given.iter().filter(|(known, _)| known == key);
         let values: Vec<_> = given.map(|(_, value)| value.as_str()).collect();
         html! {
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(shown.matches("<fieldset>").count(), 2, "{shown}");
         assert!(shown.contains("name=\"nested./home/city\" value=\"Bern\""), "{shown}");
         assert!(shown.contains("name=\"nested./home/a~1b/deep\" multiple"), "{shown}");
-        assert!(shown.contains("<textarea id=\"argument-3\" name=\"argument.free\""), "{shown}");
+        assert!(shown.contains("<textarea id=\"argument-5\" name=\"argument.free\""), "{shown}");
         let place = |name: &str| shown.find(name).unwrap();
         assert!(place("/home/city") < place("/home/zip"), "required ones come first: {shown}");
         let endless = json!({"$defs": {"A": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}},
@@ -194,7 +195,14 @@ mod tests {
             (0..1000).map(|at| (format!("p{at}"), json!({"type": "string"}))).collect();
         let wide =
             json!({"properties": {"a": {"type": "object", "properties": many}, "b": {"type": "string"}}});
-        assert_eq!(fields(&wide, &[]).into_string().matches("<input").count(), MAX_FIELDS);
+        assert_eq!(fields(&wide, &[]).into_string().matches("<input").count(), MAX_FIELDS - 1);
+        let groups = |inner: serde_json::Value| {
+            let of: serde_json::Map<_, _> = (0..60).map(|at| (format!("g{at}"), inner.clone())).collect();
+            json!({"type": "object", "properties": of})
+        };
+        let empty = json!({"type": "object", "properties": {"x".repeat(MAX_CHARS + 1): {}}});
+        let shown = fields(&groups(groups(groups(empty))), &[]).into_string();
+        assert_eq!(shown.matches("<fieldset>").count(), MAX_FIELDS, "groups alone are bounded too");
     }
 
     #[test]
