@@ -200,7 +200,7 @@ mod tests {
             let of: serde_json::Map<_, _> = (0..60).map(|at| (format!("g{at}"), inner.clone())).collect();
             json!({"type": "object", "properties": of})
         };
-        let empty = json!({"type": "object", "properties": {"x".repeat(MAX_CHARS + 1): {}}});
+        let empty = json!({"type": "object", "properties": {("x".repeat(MAX_CHARS + 1)): {}}});
         let shown = fields(&groups(groups(groups(empty))), &[]).into_string();
         assert_eq!(shown.matches("<fieldset>").count(), MAX_FIELDS, "groups alone are bounded too");
     }
