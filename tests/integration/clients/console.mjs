@@ -205,7 +205,24 @@ async function signInForLogins() {
   return { before, after };
 }
 
-const run = { pages, newcomer, hostile, signIn, signInAtProvider, signInForLogins }[what];
+// A person calls a tool by keyboard alone, and answers the question of its server.
+async function tryTool() {
+  const page = await watched({});
+  await open(page, input.path);
+  for (const [label, value] of Object.entries(input.fields)) await page.getByLabel(label).first().fill(value);
+  await follow(page, () => page.getByRole('button', { name: 'Call the tool' }).press('Enter'));
+  const asked = await page.locator('main').innerText();
+  for (const finding of await accessibility(page)) failures.push(`question: ${finding}`);
+  for (const [label, value] of Object.entries(input.answer)) await page.getByLabel(label).first().fill(value);
+  // The first button of the form answers, as a person expects it of the Enter key.
+  await follow(page, () => page.getByLabel(Object.keys(input.answer)[0]).first().press('Enter'));
+  const answered = await page.locator('main').innerText();
+  for (const finding of await accessibility(page)) failures.push(`answer: ${finding}`);
+  const size = (await page.content()).length;
+  return { asked, answered, size };
+}
+
+const run = { pages, newcomer, hostile, signIn, signInAtProvider, signInForLogins, tryTool }[what];
 try {
   const result = await run();
   console.log(JSON.stringify({ failures, ...result }));

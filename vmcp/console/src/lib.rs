@@ -9,12 +9,14 @@
 //! | [`frame`] | head, navigation and messages that all pages share |
 //! | [`text`] | texts of servers, bounded and inert |
 //! | `chart` | columns, bars and sparklines |
+//! | `difference` | values before and after a change, side by side |
 //! | [`schema`] | JSON schemas as trees, and forms for arguments |
 //! | [`pages`] | one module for each page |
 //! | [`assets`] | the style sheet and the script |
 
 pub mod assets;
 mod chart;
+mod difference;
 pub mod frame;
 pub mod links;
 pub mod pages;

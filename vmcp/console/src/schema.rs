@@ -1,10 +1,13 @@
-//! JSON schemas of tools: as trees, and as forms for arguments.
+//! JSON schemas of tools and of questions: as trees, and as forms for arguments and answers.
 
+mod answer;
 mod arguments;
+mod choices;
 mod effective;
 mod form;
 mod tree;
 
-pub use arguments::{ARGUMENT_PREFIX, arguments};
+pub use answer::{check, defaults};
+pub use arguments::{arguments, given};
 pub use form::fields;
 pub use tree::tree;

@@ -60,6 +60,13 @@ pub struct StoreLabels {
     pub provider: String,
 }
 
+/// Labels of metrics by certificate of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CertificateLabels {
+    /// `server`: of the client port; `client_authorities`: authorities that verify certificates of clients.
+    pub certificate: &'static str,
+}
+
 /// Labels of a call to a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CallLabels {
@@ -318,6 +325,8 @@ metrics! {
     identity_provider_up: Family<IssuerLabels, Gauge> = "vmcp_identity_provider_up", Family::default();
     /// 1 if Redis, where rate limits are shared, answered last, else 0; absent without it.
     rate_limit_store_up: Family<StoreLabels, Gauge> = "vmcp_rate_limit_store_up", Family::default();
+    /// Time at which the first certificate of a use expires, in seconds since 1970; absent without TLS.
+    certificate_expiry: Family<CertificateLabels, Gauge> = "vmcp_certificate_expiry_timestamp_seconds", Family::default();
     /// Tools that are searchable.
     catalog_tools: Gauge = "vmcp_catalog_tools", Gauge::default();
     /// Searchable tools that have a vector.

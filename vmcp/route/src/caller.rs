@@ -110,6 +110,7 @@ impl CallContext<'_> {
         let mut record = CallRecord::begin(self.caller.principal.clone(), self.caller.session, origin);
         record.context = self.caller.context;
         record.trace = traces::trace_id(&self.caller.trace);
+        record.client_era = Some(self.caller.era);
         CallRecorder::start(self.engine.call_observers(), record)
     }
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use vmcp_backend::EndedSession;
 use vmcp_edge::port::admin_routes::ADMIN_ROUTES;
 use vmcp_engine::telemetry::metrics::{
-    BackendLabels, ChangeLabels, ClientOperation, ContextLabels, DecisionPointLabels, EmbeddingLabels,
-    IssuerLabels, LimitLabels, Metrics, NoticeLabels, PolicyFailureLabels, PolicyShadowLabels, RefusalLabels,
-    ReloadLabels, ServerOperation, ServerSession, SignalLabels, StoreLabels, WebhookLabels,
-    WebhookOutcomeLabels,
+    BackendLabels, CertificateLabels, ChangeLabels, ClientOperation, ContextLabels, DecisionPointLabels,
+    EmbeddingLabels, IssuerLabels, LimitLabels, Metrics, NoticeLabels, PolicyFailureLabels,
+    PolicyShadowLabels, RefusalLabels, ReloadLabels, ServerOperation, ServerSession, SignalLabels,
+    StoreLabels, WebhookLabels, WebhookOutcomeLabels,
 };
 
 /// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
@@ -83,6 +83,7 @@ fn metrics_page() {
     metrics.tools_contexts.get_or_create(&ContextLabels { context: "jira".to_owned() }).inc();
     metrics.identity_provider_up.get_or_create(&IssuerLabels { issuer: "https://a".to_owned() }).set(1);
     metrics.rate_limit_store_up.get_or_create(&StoreLabels { provider: "redis".to_owned() }).set(1);
+    metrics.certificate_expiry.get_or_create(&CertificateLabels { certificate: "server" }).set(1);
     let exposition = metrics.encode();
     let is_written =
         |family: &str| exposition.lines().any(|line| line.starts_with(&format!("# TYPE {family} ")));

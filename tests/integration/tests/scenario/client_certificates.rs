@@ -101,6 +101,12 @@ async fn a_certificate_of_the_authority_is_an_identity_and_no_other_is() {
         .start()
         .await;
     let url = vmcp.url.replace("http://", "https://");
+    let metrics = vmcp.metrics().await;
+    for of in ["server", "client_authorities"] {
+        let family = format!("vmcp_certificate_expiry_timestamp_seconds{{certificate=\"{of}\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&family)).expect("the time of its end");
+        assert!(line.parse::<f64>().is_ok_and(|end| end > 4e9), "{of}: {line}");
+    }
     let pair = authority.issue(uri("spiffe://example.com/ci"));
     let alice = client(&authority, Some(&pair));
     let answer = eventually("a call with the certificate", async || {

@@ -125,6 +125,38 @@ async fn a_call_leads_to_the_calls_of_its_trace_and_to_the_tracing_system() {
 }
 
 #[tokio::test]
+async fn one_call_shows_its_eras_and_its_arguments_where_the_audit_includes_them() {
+    let echo = Fixture::http("old", "echo").args(["--era", "legacy"]).start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let audit = |includes: bool| {
+        let file = folder.path().join("audit.jsonl");
+        json!({"audit": {"enabled": true, "logFile": file, "includeRequestData": includes}})
+    };
+    let mut vmcp = Vmcp::new().backend(&echo).config(audit(true)).start().await;
+    let client = vmcp.with_tool("old_echo").await;
+    client.call_tool("old_echo", json!({"message": "<b>an argument"})).await;
+    let number = eventually("the call", async || {
+        let calls = page(&vmcp, "calls?tool=old_echo").await;
+        let (_, row) = calls.split_once("href=\"/console/call?number=")?;
+        row.split('"').next().map(str::to_owned)
+    })
+    .await;
+    let call = page(&vmcp, &format!("call?number={number}")).await;
+    assert!(call.contains("&lt;b&gt;an argument") && call.contains("audit.includeRequestData"), "{call}");
+    assert!(
+        call.contains("modern to legacy, and back") && call.contains("Credentials at the server"),
+        "{call}"
+    );
+    assert!(!page(&vmcp, "calls").await.contains("an argument"), "the list has none");
+    vmcp.reconfigure(audit(false));
+    eventually("the arguments to be hidden", async || {
+        let call = page(&vmcp, &format!("call?number={number}")).await;
+        (!call.contains("an argument")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_changed_tool_is_read_and_approved_in_the_console() {
     let jira = Fixture::http("jira", "jira").start().await;
     let quarantine = json!({"aggregation": {"onToolChange": "Quarantine"}});

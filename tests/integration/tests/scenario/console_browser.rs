@@ -262,6 +262,29 @@ async fn texts_and_answers_of_hostile_servers_are_inert_and_bounded() {
 }
 
 #[tokio::test]
+async fn a_question_of_a_server_is_answered_by_keyboard() {
+    let Some(chromium) = chromium().await else { return };
+    let servers = [Fixture::rmcp("old", "legacy").await, Fixture::rmcp("new", "modern").await];
+    let vmcp = Vmcp::new().backend(&servers[0]).backend(&servers[1]).start().await;
+    for server in ["old", "new"] {
+        vmcp.with_tool(&format!("{server}_test_elicitation")).await;
+        let script = "<script>window.owned=1</script>\u{202e}Who?";
+        let input = json!({
+            "path": format!("try?server={server}&tool=test_elicitation"), "fields": {"message": script},
+            "answer": {"username": "Ada", "email": "ada@example.com"},
+        });
+        let seen = browse("tryTool", &chromium, &vmcp, &input).await;
+        let (asked, answered) =
+            (seen["asked"].as_str().expect("text"), seen["answered"].as_str().expect("text"));
+        for part in ["The server asks", "<script>window.owned=1</script>⟨U+202E⟩Who?", "username"] {
+            assert!(asked.contains(part), "{server}: no `{part}` in\n{asked}");
+        }
+        assert!(answered.contains("action=accept") && answered.contains("Ada"), "{server}: {answered}");
+        assert!(seen["size"].as_u64().is_some_and(|size| size < MAX_PAGE), "{server}: {}", seen["size"]);
+    }
+}
+
+#[tokio::test]
 async fn a_person_signs_in_in_a_browser_and_no_script_reads_the_cookie() {
     let Some(chromium) = chromium().await else { return };
     let jira = Fixture::http("jira", "jira").start().await;

@@ -130,6 +130,75 @@ async fn counts_are_summed_and_outlive_their_replica() {
 }
 
 #[tokio::test]
+async fn one_console_shows_the_calls_logs_and_figures_of_all_replicas() {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let settings = json!({"optimizer": {"exposure": "All"}});
+    let [one, mut other] = replicas(&jira, "jira_create_note", &settings).await;
+    fetch(&one.modern(), 2).await;
+    other.modern().call_tool("jira_create_note", json!({"title": "a", "content": "b"})).await;
+    let page = async |path: &str| {
+        let answer =
+            http_client().get(format!("{}/console/{path}", one.admin)).send().await.expect("an answer");
+        let next = answer.headers().get("x-next").map(|next| next.to_str().expect("text").to_owned());
+        (next, answer.text().await.expect("a page"))
+    };
+    let list = eventually("three calls", async || {
+        let (_, list) = page("calls").await;
+        (list.matches("/console/call?number=").count() == 3).then_some(list)
+    })
+    .await;
+    assert!(list.contains("Of 2 replicas, this one included.") && list.contains("this one"), "{list}");
+    let (_, of_other) = page("calls?tool=create_note").await;
+    let (_, link) = of_other.split_once("href=\"/console/call?").expect("the call of the other replica");
+    let link = link.split('"').next().expect("a query").replace("&amp;", "&");
+    assert!(link.contains("replica="), "{link}");
+    let (_, call) = page(&format!("call?{link}")).await;
+    let address = other.admin.trim_start_matches("http://").to_owned();
+    assert!(call.contains("jira_create_note") && call.contains(&address), "{call}");
+    assert!(page(&format!("call?{link}0")).await.1.contains("not kept"), "another replica's id");
+
+    // New rows come from both, each once.
+    let (_, rest) = list.split_once("data-after=\"").expect("a place to go on behind");
+    let after = rest.split('"').next().expect("a cursor");
+    let (next, rows) = page(&format!("calls/rows?after={after}")).await;
+    assert_eq!(rows.matches("<tr>").count(), 0, "{rows}");
+    other.modern().call_tool("jira_create_note", json!({"title": "c", "content": "d"})).await;
+    let next = next.expect("a cursor");
+    let (next, rows) = eventually("the next call", async || {
+        let (after, rows) = page(&format!("calls/rows?after={next}")).await;
+        (rows.matches("<tr>").count() == 1).then_some((after, rows))
+    })
+    .await;
+    assert!(rows.contains(&address), "{rows}");
+
+    let (_, overview) = page("").await;
+    assert!(overview.contains("<strong>4</strong>calls in the last minute"), "{overview}");
+    let (_, logs) = page("logs").await;
+    assert!(logs.contains(&format!("<td><bdi>{address}</bdi></td>")), "{logs}");
+    assert!(page("clients").await.1.contains(">4</td>"), "the caller of both has four calls");
+
+    // A replica that is gone is named, and costs the others nothing but its time limit.
+    other.terminate().await;
+    for path in ["", "calls", "logs", "clients", "wanted"] {
+        let (_, shown) = page(path).await;
+        assert!(shown.contains(&address) && shown.contains("ithout an answer"), "{path}: {shown}");
+    }
+    let (_, list) = page("calls").await;
+    assert_eq!(list.matches("/console/call?number=").count(), 2, "those of this process stay: {list}");
+    assert!(page(&format!("call?{link}")).await.1.contains("must answer"));
+    // It comes back with numbers that begin again: the cursor of the process before leaves no call out.
+    other.start_again().await;
+    other.with_tool("jira_create_note").await;
+    other.modern().call_tool("jira_create_note", json!({"title": "e", "content": "f"})).await;
+    let next = next.expect("a cursor");
+    eventually("its call", async || {
+        let (_, rows) = page(&format!("calls/rows?after={next}")).await;
+        rows.contains(&address).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_killed_replica_takes_no_call_along_that_is_older_than_a_second() {
     let jira = Fixture::http("jira", "jira").start().await;
     let settings = json!({"optimizer": {"exposure": "All"}});

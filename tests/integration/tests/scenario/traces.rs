@@ -152,6 +152,19 @@ async fn spans_follow_the_conventions_for_mcp() {
     let exchange = exchange.unwrap_or_else(|| panic!("no span of kind CLIENT in {spans:#?}"));
     assert_eq!((&*exchange.name, &*text(exchange, "server.address")), ("tools/call echo", "127.0.0.1"));
 
+    assert_eq!(text(exchange, "network.protocol.name"), "http", "{exchange:#?}");
+    assert!(
+        text(exchange, "jsonrpc.request.id").parse::<u64>().is_ok(),
+        "the id at the server: {exchange:#?}"
+    );
+    for span in spans.iter().filter(|span| matches!(span.kind, 2 | 3)) {
+        assert_eq!(
+            span.attribute("error.type").is_some(),
+            span.failure.is_some(),
+            "both or neither: {span:#?}"
+        );
+    }
+
     let revision = text(exchange, "mcp.protocol.version");
     assert!(revision.starts_with("20") && revision.len() == "2025-11-25".len(), "{revision}: {exchange:#?}");
 

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use x509_parser::extensions::GeneralName;
+use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::identity::Identity;
@@ -49,6 +50,19 @@ impl ClientCertificate {
     pub(crate) fn is_good_and_has(&self, digest: &[u8; 32], authorities: &str) -> bool {
         self.digest == *digest && self.identity(authorities, SystemTime::now()).is_some()
     }
+}
+
+/// Most certificates of a text that are looked at.
+const MAX_CERTIFICATES: usize = 1_000;
+
+/// Returns the earliest end of validity among the certificates of a PEM text, in seconds since 1970; `None`
+/// if no certificate can be read.
+pub fn earliest_end(pem: &str) -> Option<u64> {
+    let end = |pem: Pem| {
+        let certificate = pem.parse_x509().ok()?;
+        u64::try_from(certificate.validity().not_after.timestamp()).ok()
+    };
+    Pem::iter_from_buffer(pem.as_bytes()).take(MAX_CERTIFICATES).filter_map(Result::ok).filter_map(end).min()
 }
 
 /// Returns the subject and the claims. The subject is the first alternative name: a URI (SPIFFE), else a mail
@@ -126,6 +140,23 @@ mod tests {
         assert_eq!((&claims["cn"], &claims["groups"]), (&json!("ci"), &json!(["builders"])));
         assert_eq!(claims["hosts"], json!(["ci.example.com"]));
         assert_eq!(claims["exp"], json!(4_102_444_800_u64));
+    }
+
+    #[test]
+    fn the_first_certificate_to_expire_counts() {
+        let pem = |year: i32| {
+            let mut params = CertificateParams::default();
+            params.not_after = rcgen::date_time_ymd(year, 1, 1);
+            params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+        };
+        assert_eq!(earliest_end(&format!("{}{}", pem(2110), pem(2100))), Some(4_102_444_800));
+        let key = KeyPair::generate().unwrap().serialize_pem();
+        assert_eq!(earliest_end(&format!("words\n{key}{}", pem(2100))), Some(4_102_444_800));
+        for unreadable in
+            ["", "words", &key, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
+        {
+            assert_eq!(earliest_end(unreadable), None, "{unreadable}");
+        }
     }
 
     #[test]

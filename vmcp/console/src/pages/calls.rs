@@ -4,7 +4,9 @@
 pub mod usage;
 
 use maud::{Markup, html};
+use serde::{Deserialize, Serialize};
 
+use super::clients::{Replicas, asked_replicas};
 use crate::chart::span;
 use crate::frame::{Frame, table};
 use crate::links::{self, EXACT, link};
@@ -42,11 +44,16 @@ impl CallFilter {
     }
 }
 
-/// One call that has ended.
-#[derive(Debug, Clone, Default)]
+/// One call that has ended, also as a replica tells another one of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Call {
-    /// Its number in this process.
+    /// Its number in the process that made it.
     pub number: u64,
+    /// Id of the replica that made it; empty: this process.
+    pub replica: String,
+    /// Address of that replica; empty: this process.
+    pub replica_address: String,
     /// Time of its end.
     pub at: String,
     /// Caller: subject of its identity, or address.
@@ -72,7 +79,9 @@ pub struct Call {
     /// Bytes of the answer.
     pub bytes_out: u64,
     /// Further facts, by name, for the page of one call.
-    pub facts: Vec<(&'static str, String)>,
+    pub facts: Vec<(String, String)>,
+    /// Its arguments, or their beginning, where audit events include them, for the page of one call.
+    pub arguments: Option<String>,
     /// Address of its trace in the tracing system, for the page of one call; `http` or `https`.
     pub trace_address: Option<String>,
     /// The calls of its trace and the calls within them, the earliest first, for the page of one call; at
@@ -84,9 +93,10 @@ pub struct Call {
 pub const MAX_TIMELINE: usize = 100;
 
 /// A call among those of one trace.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TimedCall {
-    /// Its number in this process.
+    /// Its number in the process that made it.
     pub number: u64,
     /// Its tool, prompt, URI or task, or its method.
     pub item: String,
@@ -102,8 +112,25 @@ pub struct TimedCall {
     pub server_ms: f64,
 }
 
-/// Returns the page with the calls, the newest first. `next` is the number to go on behind.
-pub fn calls(frame: &Frame, filter: &CallFilter, calls: &[Call], next: u64, outcomes: &[String]) -> String {
+/// The data of the page with the calls.
+#[derive(Debug, Clone, Default)]
+pub struct Calls {
+    /// The filter.
+    pub filter: CallFilter,
+    /// Calls that fit, the newest first.
+    pub calls: Vec<Call>,
+    /// Place to go on behind, as the script sends it back.
+    pub after: String,
+    /// Outcomes to choose from.
+    pub outcomes: Vec<String>,
+    /// The replicas that were asked; `None` if `server.peers` names none.
+    pub replicas: Option<Replicas>,
+}
+
+/// Returns the page with the calls.
+pub fn calls(frame: &Frame, data: &Calls) -> String {
+    let Calls { filter, calls, after, outcomes, replicas } = data;
+    let columns: &[&str] = if replicas.is_some() { &OF_REPLICAS } else { &OF_ONE_PROCESS };
     let mut query: Vec<(&str, &str)> = vec![
         ("tool", &filter.tool),
         ("who", &filter.who),
@@ -114,8 +141,9 @@ pub fn calls(frame: &Frame, filter: &CallFilter, calls: &[Call], next: u64, outc
         query.push(EXACT);
     }
     let content = html! {
-        p { "The latest 300 that fit, of 1000 kept; filter for older ones. Arguments and results are not kept. "
+        p { "The latest 300 that fit, of 1000 kept by each process; filter for older ones. Arguments and results are not kept. "
             a href=(link("usage", &[])) { "Sums of each day" } " are kept." }
+        (asked_replicas(replicas.as_ref()))
         form.filter method="get" {
             div.field { label for="tool" { "Tool" } input id="tool" name="tool" type="search" value=(filter.tool); }
             div.field { label for="who" { "Caller" } input id="who" name="who" type="search" value=(filter.who); }
@@ -133,22 +161,28 @@ pub fn calls(frame: &Frame, filter: &CallFilter, calls: &[Call], next: u64, outc
             }
             button { "Filter" }
         }
-        div data-live=(link("calls/rows", &query)) data-after=(next) {
+        div data-live=(link("calls/rows", &query)) data-after=(after) {
             p.hint role="status" data-live-state { "Load the page again for newer calls." }
             button.quiet type="button" data-live-toggle aria-pressed="false" hidden { "Pause" }
         }
-        (table("Calls", &["Time", "Caller", "Tool", "Server", "Outcome", "Took", "In", "Out"], &rows(calls)))
+        (table("Calls", columns, &rows(calls, replicas.is_some())))
         @if calls.is_empty() { p { "No call fits." } }
     };
     frame.page("calls", "Calls", &content)
 }
 
-/// Returns the rows of calls, the newest first.
-pub fn rows(calls: &[Call]) -> Markup {
+/// Columns of calls of one process.
+const OF_ONE_PROCESS: [&str; 8] = ["Time", "Caller", "Tool", "Server", "Outcome", "Took", "In", "Out"];
+/// Columns of calls of several replicas.
+const OF_REPLICAS: [&str; 9] =
+    ["Time", "Caller", "Tool", "Server", "Outcome", "Took", "In", "Out", "Replica"];
+
+/// Returns the rows of calls, the newest first; with a column for the replica if there are several.
+pub fn rows(calls: &[Call], has_replicas: bool) -> Markup {
     html! {
         @for call in calls {
             tr {
-                td.time { a href=(link("call", &[("number", &call.number.to_string())])) { (call.at) } }
+                td.time { a href=(address(call.number, &call.replica)) { (text::line(&call.at)) } }
                 td { a href=(links::calls_of(&call.who)) { (text::line(&call.who)) } }
                 td { @if call.is_of_tool() { a href=(links::listed_tool(&call.item)) { (text::line(&call.item)) } }
                     @else { (text::line(if call.item.is_empty() { &call.via } else { &call.item })) } }
@@ -157,9 +191,25 @@ pub fn rows(calls: &[Call]) -> Markup {
                 td.number { (text::milliseconds(call.took_ms)) }
                 td.number { (text::bytes(call.bytes_in)) }
                 td.number { (text::bytes(call.bytes_out)) }
+                @if has_replicas { td { (replica(call)) } }
             }
         }
     }
+}
+
+/// Returns the address of the page of one call.
+fn address(number: u64, replica: &str) -> String {
+    let number = number.to_string();
+    let mut query = vec![("number", number.as_str())];
+    if !replica.is_empty() {
+        query.push(("replica", replica));
+    }
+    link("call", &query)
+}
+
+/// Names the replica that made a call.
+fn replica(call: &Call) -> Markup {
+    html! { @if call.replica_address.is_empty() { "this one" } @else { (text::line(&call.replica_address)) } }
 }
 
 /// Returns the page of one call.
@@ -175,15 +225,24 @@ pub fn call(frame: &Frame, call: &Call) -> String {
         ("Of which the server", text::milliseconds(call.server_ms)),
         ("Parameters", text::bytes(call.bytes_in)),
         ("Answer", text::bytes(call.bytes_out)),
+        ("Made by the replica", call.replica_address.clone()),
     ];
+    let facts = facts.iter().map(|(name, value)| (*name, value));
+    let facts = facts.chain(call.facts.iter().map(|(name, value)| (name.as_str(), value)));
     let content = html! {
         p.lead { (outcome(&call.outcome)) }
         dl.facts {
-            @for (name, value) in facts.iter().chain(&call.facts).filter(|(_, value)| !value.is_empty()) {
+            @for (name, value) in facts.filter(|(_, value)| !value.is_empty()) {
                 dt { (name) } dd { (text::line(value)) }
             }
         }
-        p.hint { "Arguments and results are not kept here. The audit log has arguments if " code { "audit" } " asks for them." }
+        @if let Some(arguments) = &call.arguments {
+            h2 { "Arguments" }
+            (text::document("Arguments", arguments))
+            p.hint { "Kept because " code { "audit.includeRequestData" } " is on. Results are not kept." }
+        } @else {
+            p.hint { "Arguments and results are not kept here. Operators see arguments if " code { "audit.includeRequestData" } " is on." }
+        }
         @if let Some(address) = &call.trace_address {
             p { a href=(address) rel="noreferrer" { "Its trace in the tracing system" } "." }
         }
@@ -206,7 +265,7 @@ fn timeline(call: &Call) -> Markup {
                         th scope="row" {
                             @if it.is_within { "– " }
                             @if it.number == call.number { strong { (text::line(&it.item)) } }
-                            @else { a href=(link("call", &[("number", &it.number.to_string())])) { (text::line(&it.item)) } }
+                            @else { a href=(address(it.number, &call.replica)) { (text::line(&it.item)) } }
                         }
                         td { @if !it.server.is_empty() { a href=(links::server(&it.server)) { (text::line(&it.server)) } } }
                         td { (span(it.begin_ms, it.took_ms, whole)) }
@@ -292,7 +351,9 @@ mod tests {
         assert!(exact("bob").admits(&bob) && !exact("bob").admits(&bobby) && exact("").admits(&bobby));
         let part = CallFilter { exact: false, ..exact("bob") };
         assert!(part.admits(&bob) && part.admits(&bobby));
-        let shown = |filter: &CallFilter| calls(&Frame::default(), filter, &[], 0, &[]);
+        let shown = |filter: &CallFilter| {
+            calls(&Frame::default(), &Calls { filter: filter.clone(), ..Calls::default() })
+        };
         let page = shown(&exact("bob"));
         assert!(page.contains("outcome=&amp;exact=1\"") && page.contains("name=\"exact\""), "{page}");
         assert!(!shown(&part).contains("exact"), "{page}");
@@ -300,12 +361,37 @@ mod tests {
 
     #[test]
     fn names_are_inert_and_a_row_leads_to_its_call() {
-        let page = calls(&Frame::default(), &CallFilter::default(), &[sample()], 8, &["ok".to_owned()]);
+        let data = Calls {
+            calls: vec![sample()],
+            after: "a.8".to_owned(),
+            outcomes: vec!["ok".to_owned()],
+            ..Calls::default()
+        };
+        let page = calls(&Frame::default(), &data);
         assert!(
-            page.contains("href=\"/console/call?number=7\"") && page.contains("data-after=\"8\""),
+            page.contains("href=\"/console/call?number=7\"") && page.contains("data-after=\"a.8\""),
             "{page}"
         );
+        assert!(!page.contains("Replica"), "one process: {page}");
         assert!(page.contains("jira_&lt;b&gt;search⟨U+202E⟩"), "{page}");
+    }
+
+    #[test]
+    fn calls_of_replicas_lead_to_the_replica_that_made_them_and_missing_ones_are_named() {
+        let other = Call {
+            replica: "0b".to_owned(),
+            replica_address: "10.0.0.2:9090".to_owned(),
+            timeline: vec![TimedCall::default(), TimedCall { number: 9, ..TimedCall::default() }],
+            ..sample()
+        };
+        let replicas = Replicas { answering: 2, unreachable: vec!["gone<b>:9090".to_owned()] };
+        let (replicas, list) = (Some(replicas), vec![other.clone(), sample()]);
+        let page = calls(&Frame::default(), &Calls { calls: list, replicas, ..Calls::default() });
+        assert!(page.contains("href=\"/console/call?number=7&amp;replica=0b\""), "{page}");
+        assert!(page.contains("<td><bdi>10.0.0.2:9090</bdi></td>") && page.contains("<td>this one</td>"));
+        assert!(page.contains("gone&lt;b&gt;:9090"), "{page}");
+        let page = call(&Frame::default(), &other);
+        assert!(page.contains("10.0.0.2:9090") && page.contains("number=9&amp;replica=0b"), "{page}");
     }
 
     #[test]
@@ -331,8 +417,19 @@ mod tests {
     }
 
     #[test]
+    fn arguments_are_shown_where_they_are_kept_and_inert() {
+        assert!(call(&Frame::default(), &sample()).contains("are not kept here"));
+        let arguments = Some("{\"a\": \"<script>\u{202e}\"}".to_owned());
+        let page = call(&Frame::default(), &Call { arguments, ..sample() });
+        assert!(page.contains("&lt;script&gt;⟨U+202E⟩") && page.contains("Results are not kept"), "{page}");
+    }
+
+    #[test]
     fn one_call_shows_its_further_facts() {
-        let page = call(&Frame::default(), &Call { facts: vec![("Trace", "4bf9".to_owned())], ..sample() });
+        let page = call(
+            &Frame::default(),
+            &Call { facts: vec![("Trace".to_owned(), "4bf9".to_owned())], ..sample() },
+        );
         assert!(page.contains("<dt>Trace</dt><dd><bdi>4bf9</bdi></dd>"), "{page}");
         for way in [
             "&amp;who=ann&amp;issuer=https%3A%2F%2Fa#access",

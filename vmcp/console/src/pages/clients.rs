@@ -146,6 +146,20 @@ fn dash(text: &str) -> &str {
     if text.is_empty() { "–" } else { text }
 }
 
+/// Says of how many replicas the data of a page are, and which are missing; nothing for one process.
+pub(crate) fn asked_replicas(replicas: Option<&Replicas>) -> Markup {
+    html! {
+        @if let Some(replicas) = replicas {
+            p.quiet-text { "Of " (replicas.answering) " replicas, this one included." }
+            @if !replicas.unreachable.is_empty() {
+                p.notice.problem {
+                    "Without an answer, and so missing here: " (text::line(&replicas.unreachable.join(", "))) "."
+                }
+            }
+        }
+    }
+}
+
 fn replicas(replicas: Option<&Replicas>) -> Markup {
     let Some(replicas) = replicas else {
         return html! { p { "This process knows of no other replica (" code { "server.peers" } " is empty)." } };

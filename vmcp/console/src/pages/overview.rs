@@ -9,6 +9,7 @@ use vmcp_config::status::{BackendState, BackendStatus, BreakerPosition, StatusRe
 
 pub use sentence::sentence;
 
+use super::clients::{Replicas, asked_replicas};
 use crate::chart::sparkline;
 use crate::frame::{Frame, table};
 use crate::links::{self, link};
@@ -25,6 +26,12 @@ pub struct Overview {
     pub activity: Activity,
     /// Tokens of the optimizer's own definitions; `None` if it is off.
     pub optimizer_tokens: Option<u64>,
+    /// Replicas whose figures are in the sums; `None` if `server.peers` names none.
+    pub replicas: Option<Replicas>,
+    /// Sessions at servers that other replicas hold.
+    pub other_sessions: usize,
+    /// Other replicas at which a server fails, by its name: the address of each, and the last error.
+    pub failing_elsewhere: BTreeMap<String, Vec<(String, String)>>,
 }
 
 /// Figures about the latest calls.
@@ -32,6 +39,8 @@ pub struct Overview {
 pub struct Activity {
     /// Calls that ended within the last minute.
     pub last_minute: usize,
+    /// True if that minute had more calls than a process keeps.
+    pub has_more: bool,
     /// Median of the time that the kept calls took, in milliseconds; `None` without a call.
     pub median_ms: Option<f64>,
     /// 99th percentile of it.
@@ -60,6 +69,7 @@ pub fn overview(frame: &Frame, data: &Overview) -> String {
         @if !status.configuration.needs_restart.is_empty() {
             p.notice { "These settings take effect after a restart: " (status.configuration.needs_restart.join(", ")) "." }
         }
+        (asked_replicas(data.replicas.as_ref()))
         (figures(data))
         h2 { "Servers" }
         @if status.backends.is_empty() {
@@ -71,7 +81,7 @@ pub fn overview(frame: &Frame, data: &Overview) -> String {
         }
         (slowest(activity))
         @if activity.kept > 0 {
-            p.quiet-text { "Times are of the latest " (activity.kept) " calls of this process, of which " (activity.failed) " failed." }
+            p.quiet-text { "Times are of the latest " (activity.kept) " calls" @if data.replicas.is_none() { " of this process" } ", of which " (activity.failed) " failed." }
         }
         (search_state(status))
         @if !status.issues.is_empty() {
@@ -85,20 +95,21 @@ pub fn overview(frame: &Frame, data: &Overview) -> String {
 
 /// Most calls in the sparkline of a server.
 pub const MAX_SPARKS: usize = 40;
-/// Calls that a process keeps: a busier minute has more.
-const MAX_KEPT: usize = 1_000;
+/// Most replicas at which a server fails that the page names.
+const MAX_ELSEWHERE: usize = 3;
 /// Most issues that the page lists.
 const MAX_ISSUES: usize = 50;
 
 fn figures(data: &Overview) -> Markup {
     let Overview { status, activity, optimizer_tokens, .. } = data;
-    let sessions: usize = status.backends.iter().map(|backend| backend.sessions).sum();
+    let sessions =
+        status.backends.iter().map(|backend| backend.sessions).sum::<usize>() + data.other_sessions;
     let saved = optimizer_tokens.map(|own| status.baseline_tokens.saturating_sub(own));
     html! {
         ul.figures {
             li { strong { (status.tools) } "tools" }
             @if let Some(saved) = saved { li { strong { (saved) } "tokens saved in each list" } }
-            li { strong { (activity.last_minute) @if activity.last_minute >= MAX_KEPT { "+" } } "calls in the last minute" }
+            li { strong { (activity.last_minute) @if activity.has_more { "+" } } "calls in the last minute" }
             @for (value, name) in [(activity.median_ms, "p50 of calls"), (activity.p99_ms, "p99 of calls")] {
                 @if let Some(value) = value { li { strong { (text::milliseconds(value)) } (name) } }
             }
@@ -129,7 +140,19 @@ fn row(backend: &BackendStatus, data: &Overview) -> Markup {
             td.number { (latency(&data.activity, &backend.name)) }
             td.number { @if let Some(tools) = backend.tools { (tools) } @else { "–" } }
             td.number { (backend.sessions) }
-            td.wide { (trouble(backend, data.remedies.get(&backend.name).map(String::as_str))) }
+            td.wide {
+                (trouble(backend, data.remedies.get(&backend.name).map(String::as_str)))
+                (elsewhere(data.failing_elsewhere.get(&backend.name)))
+            }
+        }
+    }
+}
+
+/// Names other replicas at which a server fails.
+fn elsewhere(failing: Option<&Vec<(String, String)>>) -> Markup {
+    html! {
+        @for (replica, error) in failing.into_iter().flatten().take(MAX_ELSEWHERE) {
+            div { span.bad { "failed" } " at the replica " (text::line(replica)) ": " (text::line(error)) }
         }
     }
 }
@@ -200,8 +223,16 @@ mod tests {
         let by_server = BTreeMap::from([("github".to_owned(), 7.0), ("slow&".to_owned(), 820.0)]);
         let latest_by_server = BTreeMap::from([("github".to_owned(), vec![3.0, 7.0])]);
         let activity = Activity { by_server, latest_by_server, ..Activity::default() };
-        let page =
-            overview(&Frame::default(), &Overview { status, remedies, activity, ..Overview::default() });
+        let failing_elsewhere = BTreeMap::from([(
+            "github".to_owned(),
+            vec![("10.0.0.2:9090".to_owned(), "<b>refused".to_owned())],
+        )]);
+        let replicas = Some(Replicas { answering: 2, unreachable: vec!["10.0.0.3:9090".to_owned()] });
+        let data =
+            Overview { status, remedies, activity, replicas, failing_elsewhere, ..Overview::default() };
+        let page = overview(&Frame::default(), &data);
+        assert!(page.contains("at the replica <bdi>10.0.0.2:9090</bdi>: <bdi>&lt;b&gt;refused"), "{page}");
+        assert!(page.contains("Of 2 replicas") && page.contains("10.0.0.3:9090"), "{page}");
         assert!(page.contains("Slowest: <a href=\"/console/calls?server=slow%26\">"), "{page}");
         assert!(page.contains("<span class=\"bad\">failed</span>"), "{page}");
         assert!(page.contains("7.0 ms<svg class=\"spark\""), "{page}");

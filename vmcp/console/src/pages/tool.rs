@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::catalog::Visibility;
 use super::clients::question::ClientQuestion;
+use crate::difference::side_by_side;
 use crate::frame::Frame;
 use crate::links::{self, EXACT, link};
 use crate::{schema, text};
@@ -174,12 +175,7 @@ fn change_of(frame: &Frame, data: &ToolPage, change: &Change) -> Markup {
             @else { (change.state) "." } }
         @for (field, before, after) in &change.fields {
             h3 { code { (text::line(field)) } }
-            @for (class, word, value) in [("before", "Before", before), ("after", "After", after)] {
-                @if let Some(value) = value {
-                    p.hint { (word) }
-                    div class=(class) { (text::document(word, value)) }
-                } @else { p.hint { (word) ": absent" } }
-            }
+            (side_by_side(before.as_deref(), after.as_deref()))
         }
         @if change.may_have_more {
             p.notice { "More fields may differ than are shown: compare the whole definition below." }

@@ -1,7 +1,9 @@
 //! Searches of clients that led to no tool that they found.
 
 use maud::{Markup, html};
+use serde::{Deserialize, Serialize};
 
+use super::clients::{Replicas, asked_replicas};
 use crate::frame::{Frame, table};
 use crate::{links, text};
 
@@ -10,8 +12,20 @@ pub const MAX_SEARCHES: usize = 5_000;
 /// Groups on the page, the most frequent.
 pub const MAX_GROUPS: usize = 200;
 
+/// The data of the page.
+#[derive(Debug, Clone, Default)]
+pub struct WantedPage {
+    /// Counts of all replicas.
+    pub counts: SearchCounts,
+    /// At most [`MAX_GROUPS`], the most frequent first; `None`: searches are not logged.
+    pub groups: Option<Vec<WantedGroup>>,
+    /// The replicas that were asked; `None` if `server.peers` names none.
+    pub replicas: Option<Replicas>,
+}
+
 /// Counts of searches since the start of the process.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SearchCounts {
     /// Searches.
     pub searches: u64,
@@ -21,8 +35,9 @@ pub struct SearchCounts {
     pub without_call: u64,
 }
 
-/// Searches in almost the same words.
-#[derive(Debug, Clone, Default)]
+/// Searches in almost the same words, also as a replica tells another one of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WantedGroup {
     /// The most frequent wording.
     pub query: String,
@@ -33,19 +48,21 @@ pub struct WantedGroup {
     /// Identities that searched; clients without one count as one.
     pub clients: usize,
     /// Ends of these searches, each with its number.
-    pub ends: Vec<(&'static str, usize)>,
+    pub ends: Vec<(String, usize)>,
     /// Tools that were called instead: server, and name there.
     pub called_instead: Vec<(String, String)>,
     /// Time of the last search, RFC 3339.
     pub last_at: String,
 }
 
-/// Returns the page with at most [`MAX_GROUPS`], the most frequent first; `None`: searches are not logged.
-pub fn wanted(frame: &Frame, counts: SearchCounts, groups: Option<&[WantedGroup]>) -> String {
+/// Returns the page.
+pub fn wanted(frame: &Frame, data: &WantedPage) -> String {
+    let WantedPage { counts, groups, replicas } = data;
     let content = html! {
         p { "Searches of clients that led to no tool that they found, grouped by their words." }
-        (count_list(counts))
-        @match groups {
+        (asked_replicas(replicas.as_ref()))
+        (count_list(*counts))
+        @match groups.as_deref() {
             None => p {
                 "The words of searches are not kept. " code { "optimizer.queryLog.enabled: true" }
                 " keeps them, for this page and for " code { "vmcp eval --log" } "."
@@ -93,7 +110,7 @@ fn row(group: &WantedGroup) -> Markup {
                     a href=(links::tool(server, tool)) { (text::line(tool)) } br;
                 }
             }
-            td.time { (group.last_at) }
+            td.time { (text::line(&group.last_at)) }
         }
     }
 }
@@ -107,17 +124,21 @@ mod tests {
         let group = WantedGroup {
             query: "play <b>music</b>".to_owned(),
             searches: 3,
-            ends: vec![("no result", 3)],
+            ends: vec![("no result".to_owned(), 3)],
             called_instead: vec![("s".to_owned(), "a&b".to_owned())],
             ..WantedGroup::default()
         };
         let counts = SearchCounts { searches: 9, without_result: 3, without_call: 2 };
-        let page = wanted(&Frame::default(), counts, Some(&[group]));
+        let replicas = Some(Replicas { answering: 1, unreachable: vec!["gone<b>:9090".to_owned()] });
+        let data = WantedPage { counts, groups: Some(vec![group]), replicas };
+        let page = wanted(&Frame::default(), &data);
+        assert!(page.contains("gone&lt;b&gt;:9090"), "{page}");
         for part in ["play &lt;b&gt;music", "no result 3", "tool=a%26b", "9 searches, 3 without a result"] {
             assert!(page.contains(part), "{part}: {page}");
         }
-        let page = wanted(&Frame::default(), counts, None);
+        let page = wanted(&Frame::default(), &WantedPage { counts, ..WantedPage::default() });
         assert!(page.contains("optimizer.queryLog.enabled") && page.contains("9 searches"), "{page}");
-        assert!(wanted(&Frame::default(), counts, Some(&[])).contains("No logged search"));
+        let none = WantedPage { groups: Some(Vec::new()), ..WantedPage::default() };
+        assert!(wanted(&Frame::default(), &none).contains("No logged search"));
     }
 }

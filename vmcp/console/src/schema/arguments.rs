@@ -2,17 +2,24 @@
 
 use serde_json::{Map, Value};
 
+use super::choices::{entries, texts};
 use super::effective::{effective, types};
 
 /// Begin of the names of fields that hold arguments; the property's name follows.
-pub const ARGUMENT_PREFIX: &str = "argument.";
+pub(super) const ARGUMENT_PREFIX: &str = "argument.";
+/// Begin of the names of fields that hold properties within an argument; a JSON pointer follows.
+pub(super) const NESTED_PREFIX: &str = "nested.";
+/// Most groups of fields within each other; a deeper object is written as JSON.
+pub(super) const MAX_DEPTH: usize = 3;
 /// Most fields of a form; a tool with more takes its arguments as JSON.
 pub(super) const MAX_FIELDS: usize = 60;
+/// Most values of a form; a list may have several.
+const MAX_VALUES: usize = 1_000;
 /// Field with all arguments as one JSON object; it adds to the other fields.
 const ALL: &str = "arguments";
 
-/// Reads the arguments from the pairs of a form. An empty field leaves its argument out. The error names the
-/// field and what it should hold.
+/// Reads the arguments from the pairs of a form. An empty field leaves its argument out; several values of
+/// one field are a list. The error names the field and what it should hold.
 pub fn arguments(schema: &Value, pairs: &[(String, String)]) -> Result<Map<String, Value>, String> {
     let mut arguments = Map::new();
     if let Some((_, text)) = pairs.iter().find(|(name, value)| name == ALL && !value.trim().is_empty()) {
@@ -21,16 +28,75 @@ pub fn arguments(schema: &Value, pairs: &[(String, String)]) -> Result<Map<Strin
         };
         arguments = all;
     }
-    let named = pairs.iter().filter_map(|(name, value)| Some((name.strip_prefix(ARGUMENT_PREFIX)?, value)));
-    for (name, value) in named.filter(|(_, value)| !value.is_empty()).take(MAX_FIELDS) {
+    let is_filled = |(_, value): &(&str, &String)| !value.is_empty();
+    for (name, value) in named(pairs, ARGUMENT_PREFIX).filter(is_filled).take(MAX_VALUES) {
         let property = schema.get("properties").and_then(|properties| properties.get(name));
-        let property = property.map_or(&Value::Null, |property| effective(schema, property));
-        let value = read(property, value).ok_or_else(|| {
-            format!("`{name}` must be JSON: write a number, true, a \"text\", a list or an object")
-        })?;
-        arguments.insert(name.to_owned(), value);
+        add(schema, &mut arguments, name, property.unwrap_or(&Value::Null), value)?;
+    }
+    for (pointer, value) in named(pairs, NESTED_PREFIX).filter(is_filled).take(MAX_VALUES) {
+        let Some((steps, property)) = nested_property(schema, pointer) else { continue };
+        let Some((last, outer)) = steps.split_last() else { continue };
+        let mut object = &mut arguments;
+        for step in outer {
+            let inner = object.entry(step.as_str()).or_insert_with(|| Value::Object(Map::new()));
+            object = inner.as_object_mut().ok_or_else(|| {
+                format!("`{step}` is no object in `arguments`: leave its fields empty, or the JSON")
+            })?;
+        }
+        add(schema, object, last, property, value)?;
     }
     Ok(arguments)
+}
+
+/// Returns the texts of a form's fields: of an argument by its name, of a property within one by its JSON
+/// pointer.
+pub fn given(pairs: &[(String, String)]) -> Vec<(String, String)> {
+    let fields = named(pairs, ARGUMENT_PREFIX).chain(named(pairs, NESTED_PREFIX));
+    fields.map(|(name, value)| (name.to_owned(), value.clone())).collect()
+}
+
+fn named<'a>(pairs: &'a [(String, String)], prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a String)> {
+    pairs.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value)))
+}
+
+/// Returns the steps of a JSON pointer into the arguments, and the property there; `None` if the schema has
+/// none.
+fn nested_property<'a>(schema: &'a Value, pointer: &str) -> Option<(Vec<String>, &'a Value)> {
+    let steps = pointer.strip_prefix('/')?.split('/').take(MAX_DEPTH + 2);
+    let steps: Vec<_> = steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+    let mut property = schema;
+    for step in &steps {
+        property = effective(schema, property).get("properties")?.get(step)?;
+    }
+    (steps.len() <= MAX_DEPTH + 1).then_some((steps, property))
+}
+
+/// Returns a name as a step of a JSON pointer.
+pub(super) fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// Adds one value of a form to an object.
+fn add(
+    schema: &Value,
+    object: &mut Map<String, Value>,
+    name: &str,
+    property: &Value,
+    value: &str,
+) -> Result<(), String> {
+    let property = effective(schema, property);
+    if entries(schema, property).is_some_and(|known| known.iter().any(|choice| choice.value == value)) {
+        let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+        if let Some(list) = list.as_array_mut() {
+            list.push(value.into());
+            return Ok(());
+        }
+    }
+    let value = read(property, value).ok_or_else(|| {
+        format!("`{name}` must be JSON: write a number, true, a \"text\", a list or an object")
+    })?;
+    object.insert(name.to_owned(), value);
+    Ok(())
 }
 
 /// Reads one value by the types of its property. A text that is neither a number nor a boolean stays a text,
@@ -39,6 +105,7 @@ fn read(property: &Value, text: &str) -> Option<Value> {
     let is_text_choice = || {
         let values = property.get("enum").and_then(Value::as_array);
         values.is_some_and(|values| values.iter().all(|value| value.is_string() || value.is_null()))
+            || texts(property).is_some()
     };
     let is_plain = |kind: &&str| matches!(*kind, "string" | "number" | "integer" | "boolean");
     match types(property).as_slice() {
@@ -63,6 +130,8 @@ mod tests {
         let schema = json!({"properties": {
             "text": {"type": "string"}, "count": {"type": "integer"}, "on": {"type": "boolean"},
             "kind": {"enum": ["1", "2"]}, "list": {"type": "array"},
+            "several": {"type": "array", "items": {"enum": ["7", "[8]"]}}, "named": {"oneOf": [{"const": "9"}]},
+            "color": {"oneOf": [{"const": "1", "title": "One"}, {"const": "2"}]},
             "optional": {"anyOf": [{"type": "string"}, {"type": "null"}]},
             "either": {"type": ["string", "integer", "null"]}, "referenced": {"$ref": "#/$defs/text"},
         }, "$defs": {"text": {"type": "string"}}});
@@ -83,17 +152,59 @@ mod tests {
             ("argument.either", "7"),
             ("argument.referenced", "{}"),
             ("argument.other", ""),
+            ("argument.several", "7"),
+            ("argument.several", "[8]"),
+            ("argument.named", "9"),
+            ("argument.color", "2"),
             ("arguments", "{\"more\": null}"),
             ("form_token", "x"),
         ]);
         let expected = json!({"more": null, "text": "12", "count": 12, "on": false, "kind": "1", "list": [1],
-                "optional": "null", "either": 7, "referenced": "{}"});
+                "optional": "null", "either": 7, "referenced": "{}", "several": ["7", "[8]"], "named": "9",
+                "color": "2"});
         assert_eq!(Value::Object(read.unwrap()), expected);
+    }
+
+    #[test]
+    fn fields_within_an_object_make_the_object() {
+        let schema = json!({"$defs": {"Address": {"type": "object", "properties": {
+            "city": {"type": "string"}, "a/b": {"type": "object", "properties": {
+                "n~": {"type": "integer"}, "list": {"type": "array", "items": {"enum": ["x", "y"]}},
+            }},
+        }}}, "properties": {"home": {"$ref": "#/$defs/Address"}, "work": {"$ref": "#/$defs/Address"}}});
+        let read = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<_> =
+                pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            arguments(&schema, &pairs)
+        };
+        let read_all = read(&[
+            ("nested./home/city", "Bern"),
+            ("nested./home/a~1b/n~0", "7"),
+            ("nested./home/a~1b/list", "x"),
+            ("nested./home/a~1b/list", "y"),
+            ("nested./work/city", ""),
+            ("nested./gone/city", "x"),
+            ("nested.city", "x"),
+            ("arguments", "{\"home\": {\"zip\": \"3000\"}}"),
+        ]);
+        let expected = json!({"home": {"zip": "3000", "city": "Bern", "a/b": {"n~": 7, "list": ["x", "y"]}}});
+        assert_eq!(Value::Object(read_all.unwrap()), expected);
+        let refused = read(&[("nested./home/city", "Bern"), ("arguments", "{\"home\": 7}")]);
+        assert!(refused.unwrap_err().starts_with("`home` is no object"));
+        let deep = format!("nested.{}", "/a".repeat(50_000));
+        assert_eq!(read(&[(deep.as_str(), "x")]), Ok(Map::new()), "an unknown place is left out");
+        let pairs = [("nested./home/city", "a"), ("argument.b", "c"), ("form_token", "t")];
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let expected =
+            [("b", "c"), ("/home/city", "a")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(given(&pairs), expected);
     }
 
     #[test]
     fn mistakes_name_their_field() {
         assert!(read_form(&[("argument.list", "1,2")]).unwrap_err().starts_with("`list` must be JSON"));
+        let typed = read_form(&[("argument.several", "[\"7\"]")]).unwrap();
+        assert_eq!(typed["several"], json!(["7"]), "a list may be typed as JSON");
         assert!(
             read_form(&[("arguments", "[]")]).unwrap_err().starts_with("`arguments` must be a JSON object")
         );

@@ -153,6 +153,7 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
         .route("/admin/replica", get(tool_metrics::replica))
         .route("/admin/replica/usage", get(tool_metrics::replica_usage))
+        .merge(console::replica_routes())
         .route_layer(middleware::from_fn_with_state(admin.clone(), audit::record))
         .with_state(admin)
 }

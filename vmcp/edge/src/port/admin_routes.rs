@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 36] = [
+pub const ADMIN_ROUTES: [AdminRoute; 41] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -347,6 +347,51 @@ pub const ADMIN_ROUTES: [AdminRoute; 36] = [
         answer: "application/json",
         purpose: "Usage over days of this process, for the page of another replica of `server.peers` that sums it. Its \
                   shape may change with any version.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/replica/activity",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "Figures of the kept calls, callers, connections and failed servers of this process, for the overview of \
+                  another replica. Its shape may change with any version.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/replica/calls",
+        wants_token: true,
+        query: "as of the console's page of calls",
+        answer: "application/json",
+        purpose: "The latest 300 calls of this process that fit, for the page of another replica. Its shape may change with \
+                  any version.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/replica/call",
+        wants_token: true,
+        query: "`number` of a call, `replica`: the id of this process",
+        answer: "application/json",
+        purpose: "One call with its facts, for the page of another replica; null if it is not kept, or the id is another \
+                  one. Its shape may change with any version.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/replica/logs",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "The latest log lines of this process, at most 1 MiB, for the page of another replica. Its shape may change \
+                  with any version.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/replica/wanted",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "Searches of this process that led nowhere, in groups, for the page of another replica. Its shape may change \
+                  with any version.",
     },
 ];
 

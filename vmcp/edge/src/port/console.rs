@@ -34,7 +34,7 @@ pub(super) use access::oidc::CALLBACK;
 pub(super) use vmcp_console::links::ROOT;
 
 use self::access::{ConsoleDoor, form_check};
-use super::admin::{AdminGuard, audit};
+use super::admin::{Admin, AdminGuard, audit};
 
 /// Returns the routes of the console.
 pub(super) fn routes(guard: &AdminGuard) -> Router {
@@ -45,7 +45,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/server", get(catalog::server))
         .route("/console/tool", get(catalog::tool))
         .route("/console/search", get(playground::show))
-        .route("/console/wanted", get(other_pages::wanted))
+        .route("/console/wanted", get(other_pages::wanted::show))
         .route("/console/calls", get(call_pages::list))
         .route("/console/calls/rows", get(call_pages::rows))
         .route("/console/call", get(call_pages::one))
@@ -55,7 +55,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/sent", get(other_pages::sent::show))
         .route("/console/connect", get(other_pages::connect))
         .route("/console/configuration", get(other_pages::configuration))
-        .route("/console/logs", get(other_pages::logs))
+        .route("/console/logs", get(other_pages::logs::show))
         .route("/console/try", get(trying::show));
     // The layer that is added last runs first: each order is recorded, also one whose form is refused.
     // Orders about the person who gives them, for every role.
@@ -72,6 +72,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/enable", post(actions::enable))
         .route("/console/disable", post(actions::disable))
         .route("/console/try", post(trying::call))
+        .route("/console/try/answer", post(trying::answer))
         .route("/console/logins/sign-in", post(other_pages::logins::sign_in))
         .route("/console/logins/sign-out", post(other_pages::logins::sign_out))
         .route_layer(from_fn_with_state(door.clone(), form_check::check))
@@ -90,6 +91,16 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route_layer(from_fn_with_state(door.clone(), access::only_if_served))
         .route_layer(from_fn(answer::add_security_headers))
         .with_state(door)
+}
+
+/// Returns the routes at which other replicas ask for their pages; they belong behind the guard of reports.
+pub(super) fn replica_routes() -> Router<Admin> {
+    Router::new()
+        .route("/admin/replica/activity", get(overview::replica_activity::serve))
+        .route("/admin/replica/call", get(call_pages::replica_calls::serve_call))
+        .route("/admin/replica/calls", get(call_pages::replica_calls::serve_calls))
+        .route("/admin/replica/logs", get(other_pages::logs::serve))
+        .route("/admin/replica/wanted", get(other_pages::wanted::serve))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
 pub use vmcp_access::identity::Identity;
 
 /// The caller of a request, as policies, limits and records see it.
@@ -16,6 +17,10 @@ pub struct Principal {
     pub address: Option<IpAddr>,
     /// The profile whose path the client calls: it may reach that part of the catalog only.
     pub profile: Option<Arc<str>>,
+    /// The operator who calls as the identity, from the console, as audit events name them; `None`: the
+    /// client itself. Policies judge the identity. Its credentials, sessions, results and limits stay its
+    /// own: [`Principal::key`] and [`Principal::binding`] are other ones.
+    pub operator: Option<Arc<str>>,
 }
 
 impl From<Identity> for Principal {
@@ -61,7 +66,7 @@ impl Principal {
     /// its /64 network, because it can take any address in it.
     pub fn key(&self) -> PrincipalKey {
         match (&self.identity, self.address) {
-            (Identity::Known(_), _) => PrincipalKey::Identity(self.identity.digest()),
+            (Identity::Known(_), _) => PrincipalKey::Identity(self.owner()),
             (Identity::Anonymous, None) => PrincipalKey::Only,
             (Identity::Anonymous, Some(address)) => PrincipalKey::Address(match address.to_canonical() {
                 IpAddr::V4(address) => address.into(),
@@ -73,9 +78,22 @@ impl Principal {
     /// Returns the value that sealed tokens are bound to: a session or a state is of use only to the
     /// identity, and under the profile, that it was made for.
     pub fn binding(&self) -> [u8; 32] {
-        match &self.profile {
+        match (&self.profile, &self.operator) {
+            (None, None) => self.identity.digest(),
+            (Some(profile), None) => self.identity.digest_within(profile),
+            (profile, Some(_)) => {
+                let within = profile.as_deref().unwrap_or_default();
+                Sha256::new().chain_update(self.owner()).chain_update(within).finalize().into()
+            }
+        }
+    }
+
+    /// Returns the digest of the owner of calls and what they leave: the identity, or an operator as it.
+    fn owner(&self) -> [u8; 32] {
+        match &self.operator {
             None => self.identity.digest(),
-            Some(profile) => self.identity.digest_within(profile),
+            // No profile has a name with this character.
+            Some(operator) => self.identity.digest_within(&format!("operator\0{operator}")),
         }
     }
 

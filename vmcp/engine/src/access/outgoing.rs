@@ -73,6 +73,10 @@ impl ClientAtBackend {
         if !spec.tells_clients_apart() {
             return Self { principal: principal.at_backends(), credentials: None };
         }
+        if principal.operator.is_some() {
+            // Neither a kept token of the client nor another one stands for it.
+            return Self { principal: principal.at_backends(), credentials: Some(Arc::new(NotTheOperators)) };
+        }
         let forwarded = forwarded
             .map(|headers| allowed(headers, &spec.passthrough_headers, &principal.identity))
             .unwrap_or_default();
@@ -169,6 +173,23 @@ impl CredentialSource for Proof {
     }
 }
 
+/// Credentials of an operator who calls as a client: none, where each client has its own.
+#[derive(Debug)]
+struct NotTheOperators;
+
+impl CredentialSource for NotTheOperators {
+    fn headers<'a>(
+        &'a self,
+        _: UnprovedRequest<'a>,
+        _: Option<&'a HeaderMap>,
+    ) -> BoxFuture<'a, Result<HeaderMap, CredentialError>> {
+        let reason = "this server is called with credentials of each client, and an operator has none of \
+                      theirs: the client itself makes the call";
+        let refusal = CredentialError { reason: reason.to_owned(), detail: String::new() };
+        std::future::ready(Err(refusal)).boxed()
+    }
+}
+
 fn refusal(error: OutgoingError) -> CredentialError {
     CredentialError { reason: error.reason, detail: error.detail }
 }
@@ -209,6 +230,32 @@ outgoingAuth: { backends: { a: { type: passthrough, passthrough: { headers: [Aut
         assert_eq!(alice.principal, at("Bearer a", 0).principal);
         let other = at("Bearer a", 1);
         assert!(other.credentials.is_none() && other.principal == at("Bearer b", 1).principal);
+    }
+
+    #[tokio::test]
+    async fn an_operator_who_calls_as_a_client_has_neither_its_credentials_nor_its_connections() {
+        let config = config(
+            "backends: [{ name: a, url: 'https://a.example/mcp' }, { name: b, url: 'https://b.example/mcp' }]
+outgoingAuth: { backends: { a: { type: passthrough, passthrough: { headers: [Authorization] } } } }",
+        );
+        let alice = Principal::from(Identity::known("https://idp", "alice", serde_json::Map::new(), None));
+        let operator = Principal { operator: Some("admin token 12".into()), ..alice.clone() };
+        assert_ne!(operator.key(), alice.key());
+        assert_ne!(operator.binding(), alice.binding());
+        let at = |client: &Principal, index: usize| {
+            ClientAtBackend::new(client, Some(&headers("Bearer a")), &config.backends[index], None)
+        };
+        let request = UnprovedRequest {
+            method: &http::Method::POST,
+            url: &"https://a.example/mcp".parse().unwrap(),
+            headers: &HeaderMap::new(),
+            body: &bytes::Bytes::new(),
+        };
+        let refused = at(&operator, 0).credentials.unwrap().headers(request, None).await.unwrap_err();
+        assert!(refused.reason.contains("credentials of each client"), "{refused}");
+        let shared = at(&operator, 1);
+        assert!(shared.credentials.is_none(), "the server's own credentials serve all");
+        assert_ne!(shared.principal, at(&alice, 1).principal);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod status;
 
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +24,9 @@ use vmcp_script::pool::WorkerPool;
 use self::refresh::{Refresh, Refreshed};
 use self::regeneration::{Regenerated, regenerate};
 use super::replicas::report::ReplicaReport;
-use super::replicas::{Census, ClientName, ROUND_INTERVAL, ReplicaLogins, ReplicaUsage, TotalUsage};
+use super::replicas::{
+    Census, ClientName, OtherReplicas, ROUND_INTERVAL, ReplicaLogins, ReplicaUsage, TotalUsage,
+};
 use super::snapshot::build::session_snapshots::SessionSource;
 use super::snapshot::client_records::kept_results::KeptResults;
 use super::snapshot::contextual::{ContextualLists, embed_context};
@@ -230,6 +233,17 @@ impl Engine {
     pub async fn total_usage(&self, wanted: HistoryQuery) -> TotalUsage {
         let config = Arc::clone(&self.snapshot().config);
         self.0.shared.replicas.total_usage(&config, wanted).await
+    }
+
+    /// Returns the id of this process among the replicas.
+    pub fn replica_id(&self) -> &str {
+        self.0.shared.replicas.id()
+    }
+
+    /// Asks every other replica for a path of its admin port, for a page of the console.
+    pub async fn ask_other_replicas<T: DeserializeOwned>(&self, path: &str) -> OtherReplicas<T> {
+        let config = Arc::clone(&self.snapshot().config);
+        self.0.shared.replicas.ask_others(&config, path).await
     }
 
     /// Returns the tokens of a client that this process keeps, for another replica.

@@ -10,6 +10,7 @@
 //! wait for no other replica. An unchanged report costs one request, answered 304 by its entity tag.
 
 mod client;
+mod console_pages;
 mod known;
 mod logins;
 pub(crate) mod report;
@@ -40,6 +41,7 @@ use known::KnownReplicas;
 use report::ReplicaReport;
 use version::{ReportVersions, Sources};
 
+pub use console_pages::{OfReplica, OtherReplica, OtherReplicas};
 pub use known::Census;
 pub use logins::{ClientLogin, ClientName, ReplicaLogins, TotalLogins};
 pub use usage::{ReplicaUsage, TotalUsage};

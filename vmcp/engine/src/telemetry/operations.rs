@@ -147,20 +147,19 @@ impl OperationFailure {
         }
     }
 
-    /// Writes the failure into a span.
+    /// Writes the failure into a span. A client that goes away means no error of this server: its span has
+    /// neither the status nor `error.type`, which go together.
     pub fn mark(&self, span: &Span) {
-        span.set_attribute("error.type", self.error_type());
         let description = match self {
             Self::Rpc { code, message } => {
                 span.set_attribute("rpc.response.status_code", code.to_string());
                 Cow::Owned(shortened(message).into_owned())
             }
-            Self::Tool | Self::Cancelled => Cow::Borrowed(""),
+            Self::Tool => Cow::Borrowed(""),
+            Self::Cancelled => return,
         };
-        // A client that goes away means no error of this server.
-        if !matches!(self, Self::Cancelled) {
-            span.set_status(Status::Error { description });
-        }
+        span.set_attribute("error.type", self.error_type());
+        span.set_status(Status::Error { description });
     }
 }
 

@@ -230,6 +230,9 @@ impl Exchange<'_> {
             }
             answer => answer,
         };
+        if let Ok(Response { era, .. }) = &answer {
+            self.recorder.record().backend_era = Some(*era);
+        }
         if answer.as_ref().is_ok_and(is_pending) {
             // It ends here: the user may take long to answer.
             self.recorder.record().exchange = Span::none();

@@ -92,7 +92,8 @@ mod tests {
     #[test]
     fn numbers_are_compared_by_their_size() {
         let (whole, fraction, huge) = (Value::Int(1), Value::Float(0.5), Value::Uint(u64::MAX));
-        let cases: [(fn(Ordering) -> bool, &Value, &Value, bool); 4] = [
+        type Holds = fn(Ordering) -> bool;
+        let cases: [(Holds, &Value, &Value, bool); 4] = [
             (Ordering::is_gt, &whole, &fraction, true),
             (Ordering::is_le, &fraction, &whole, true),
             (Ordering::is_lt, &huge, &whole, false),

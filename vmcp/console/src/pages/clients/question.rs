@@ -2,6 +2,8 @@
 
 use maud::{Markup, html};
 
+/// Id of the list of proposed subjects.
+const SUBJECTS: &str = "known-subjects";
 /// Most characters of each text of the form.
 pub const MAX_CHARS: usize = 4_000;
 
@@ -16,6 +18,8 @@ pub struct ClientQuestion {
     pub issuer: String,
     /// Profile whose path it uses; may be empty.
     pub profile: String,
+    /// Subjects to choose from: those of keys.
+    pub subjects: Vec<String>,
     /// Issuers of the configuration.
     pub issuers: Vec<String>,
     /// Profiles of the configuration.
@@ -30,7 +34,10 @@ impl ClientQuestion {
         html! {
             div.field {
                 label for="who" { "Subject (" code { "sub" } ")" }
-                input id="who" name="who" placeholder="without credentials" value=(self.who);
+                input id="who" name="who" placeholder="without credentials" value=(self.who) list=[self.list()];
+                @if self.list().is_some() {
+                    datalist id=(SUBJECTS) { @for subject in &self.subjects { option value=(subject) {} } }
+                }
             }
             @if self.issuers.len() > 1 { (select("issuer", "Issuer", "any", &self.issuers, &self.issuer)) }
             div.field {
@@ -39,6 +46,11 @@ impl ClientQuestion {
             }
             @if !self.profiles.is_empty() { (select("profile", "Profile", "none", &self.profiles, &self.profile)) }
         }
+    }
+
+    /// Returns the id of the proposals, if there are some.
+    fn list(&self) -> Option<&'static str> {
+        (!self.subjects.is_empty()).then_some(SUBJECTS)
     }
 
     /// Shows the mistake, if there is one.
@@ -71,6 +83,9 @@ mod tests {
         assert!(fields.contains("value=\"&quot;&gt;&lt;b&gt;\"") && !fields.contains("<select"), "{fields}");
         let issuers = ["https://a".to_owned(), "https://b".to_owned()].to_vec();
         let question = ClientQuestion { issuers, issuer: "https://b".to_owned(), ..question };
-        assert!(question.fields().into_string().contains("<option value=\"https://b\" selected>"));
+        let question = ClientQuestion { subjects: vec!["c&i".to_owned()], ..question };
+        let fields = question.fields().into_string();
+        assert!(fields.contains("<option value=\"https://b\" selected>"), "{fields}");
+        assert!(fields.contains("list=\"known-subjects\"") && fields.contains("<option value=\"c&amp;i\">"));
     }
 }

@@ -41,14 +41,22 @@ pub async fn call(
     principal: Principal,
     call: &OperatorCall,
 ) -> serde_json::Result<OperatorAnswer> {
-    let OperatorCall { name, arguments, confirmed } = call;
+    let caller = Caller { principal, confirmed: call.confirmed, ..Caller::default() };
+    call_for(engine, &caller, call).await
+}
+
+/// Calls a tool for `caller`, whom its server may ask.
+pub(in crate::port) async fn call_for(
+    engine: &Engine,
+    caller: &Caller,
+    OperatorCall { name, arguments, confirmed: _ }: &OperatorCall,
+) -> serde_json::Result<OperatorAnswer> {
     let params = json!({ "name": name, "arguments": arguments }).to_string();
     let params = OwnedParams::from_text(params).map_err(serde::de::Error::custom)?;
     let snapshot = engine.snapshot();
-    engine.prepare(&snapshot, &principal).await;
-    let caller = Caller { principal, confirmed: *confirmed, ..Caller::default() };
+    engine.prepare(&snapshot, &caller.principal).await;
     let view = snapshot.view(&caller.principal);
-    let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
+    let context = CallContext { engine, snapshot: &snapshot, view: &view, caller };
     Ok(match vmcp_route::call_tool(context, &params).await.content.settled() {
         Ok(result) => OperatorAnswer::Result(value(result.get())?),
         Err(error) => OperatorAnswer::Error(value(error.get())?),

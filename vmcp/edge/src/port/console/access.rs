@@ -24,6 +24,7 @@ use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
 use super::forms;
 use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKey};
+use super::trying::waiting_calls::WaitingCalls;
 use crate::port::admin::audit::TokenKind;
 use crate::port::admin::{Admin, AdminGuard, audit, bearer, is_one_of};
 
@@ -50,6 +51,8 @@ struct DoorState {
     /// The provider of `consoleSignIn`, from the first sign-in on. With another `server.console`, the
     /// first request drops it.
     provider: Mutex<Option<Arc<ConsoleSignIn>>>,
+    /// Tried calls whose servers wait for an answer.
+    waiting: Arc<WaitingCalls>,
 }
 
 /// A person who was let in, as an extension of the request.
@@ -59,6 +62,8 @@ pub(super) struct Visitor {
     session: String,
     /// True if the person reads, and gives no orders.
     is_viewer: bool,
+    /// True if a token or the provider tells the person from others; false where the console is open.
+    is_proved: bool,
     /// Subject at the provider at which the person signed in; `None` for a token, and without a sign-in.
     subject: Option<String>,
 }
@@ -74,12 +79,23 @@ impl Visitor {
         self.is_viewer
     }
 
+    /// Returns true if the person has signed in, or sent a token.
+    pub(super) fn is_proved(&self) -> bool {
+        self.is_proved
+    }
+
+    /// Returns the cookie of the session; empty where the person came without.
+    pub(super) fn session(&self) -> &str {
+        &self.session
+    }
+
     /// A viewer who signed in at the provider.
     #[cfg(test)]
     pub(super) fn person(subject: &str) -> Visitor {
         Visitor {
             session: format!("cookie of {subject}"),
             is_viewer: true,
+            is_proved: true,
             subject: Some(subject.to_owned()),
         }
     }
@@ -89,8 +105,8 @@ impl ConsoleDoor {
     pub(super) fn new(guard: AdminGuard) -> ConsoleDoor {
         let arriving = Semaphore::new(MAX_ARRIVING_SIGN_INS);
         let asking = Semaphore::new(MAX_ASKING_SIGN_INS);
-        let (key, provider) = (SessionKey::new(), Mutex::default());
-        ConsoleDoor(Arc::new(DoorState { guard, key, arriving, asking, provider }))
+        let (key, provider, waiting) = (SessionKey::new(), Mutex::default(), Arc::default());
+        ConsoleDoor(Arc::new(DoorState { guard, key, arriving, asking, provider, waiting }))
     }
 
     /// Returns the state of the admin port.
@@ -101,6 +117,11 @@ impl ConsoleDoor {
     /// Returns the engine.
     pub(super) fn engine(&self) -> &Engine {
         &self.admin().0.engine
+    }
+
+    /// Returns the tried calls whose servers wait for an answer.
+    pub(super) fn waiting_calls(&self) -> &Arc<WaitingCalls> {
+        &self.0.waiting
     }
 
     /// Returns what all pages of a visitor share.
@@ -128,10 +149,11 @@ impl ConsoleDoor {
             && self.0.guard.loopback;
         let token = bearer(headers).and_then(|token| Some((token, self.kind_of(token)?)));
         if is_open || matches!(token, Some((_, TokenKind::Admin))) {
-            return Some((Visitor::default(), audit::operator(headers, address)));
+            let visitor = Visitor { is_proved: !is_open, ..Visitor::default() };
+            return Some((visitor, audit::operator(headers, address)));
         }
         if let Some((token, kind)) = token {
-            let visitor = Visitor { is_viewer: true, ..Visitor::default() };
+            let visitor = Visitor { is_viewer: true, is_proved: true, ..Visitor::default() };
             return Some((visitor, audit::token_name(token, kind)));
         }
         let cookie = cookie(headers, &self.cookie_name())?;
@@ -153,13 +175,13 @@ impl ConsoleDoor {
             if let Some(token) = self.0.key.token_of(cookie, tokens, now()) {
                 let name = audit::token_name(token.expose().as_bytes(), kind);
                 let is_viewer = kind == TokenKind::Viewer;
-                return Some((Visitor { session, is_viewer, subject: None }, name));
+                return Some((Visitor { session, is_viewer, is_proved: true, subject: None }, name));
             }
         }
         let config = server.console_sign_in.as_ref().filter(|_| server.console == ConsoleAccess::Oidc)?;
         let CookiePerson { subject, role } = self.0.key.person_of(cookie, config, now())?;
         let (name, is_viewer) = (oidc::person_name(&subject), role == ConsoleRole::Viewer);
-        Some((Visitor { session, is_viewer, subject: Some(subject) }, name))
+        Some((Visitor { session, is_viewer, is_proved: true, subject: Some(subject) }, name))
     }
 
     /// Returns the provider of the configuration in force; `None` unless `server.console` is `oidc`.

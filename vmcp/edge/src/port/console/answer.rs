@@ -6,6 +6,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use vmcp_console::assets::{CONTENT_SECURITY_POLICY, SCRIPT, STYLE};
+use vmcp_console::pages::clients::Replicas;
+use vmcp_engine::engine::replicas::Census;
 use vmcp_json::text::without_half_surrogates;
 
 /// Headers of every answer. Pages hold names and errors of servers: no cache keeps them, no other site frames
@@ -37,6 +39,11 @@ pub(super) async fn style() -> impl IntoResponse {
 /// Answers `GET /console/console.js`.
 pub(super) async fn script() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT)
+}
+
+/// Returns the replicas that were asked for a page.
+pub(super) fn replicas(census: Option<Census>) -> Option<Replicas> {
+    census.map(|Census { replicas, unreachable }| Replicas { answering: replicas, unreachable })
 }
 
 /// Parses JSON of a server; half a surrogate pair, which no Rust string can hold, is replaced.

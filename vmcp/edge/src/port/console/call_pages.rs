@@ -1,51 +1,28 @@
-//! The data of the pages about calls.
+//! The data of the pages about calls, of all replicas.
 
-use std::collections::BTreeSet;
+mod cursor;
+pub(super) mod replica_calls;
+
 use std::time::SystemTime;
 
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
-use serde::Deserialize;
-use vmcp_console::links::EXACT;
 use vmcp_console::pages::calls::{
-    Call, CallFilter, MAX_TIMELINE, TimedCall, call as call_page, calls as calls_page, rows as call_rows,
+    Call, Calls, MAX_TIMELINE, TimedCall, call as call_page, calls as calls_page, rows as call_rows,
 };
 use vmcp_engine::access::identity::Principal;
-use vmcp_engine::telemetry::calls::CallRecord;
-use vmcp_engine::telemetry::recent::{CallEntry, TracedCall, WantedCall};
+use vmcp_engine::telemetry::calls::{CallRecord, Origin};
+use vmcp_engine::telemetry::recent::{CallEntry, TracedCall};
 
+use self::replica_calls::{CallsQuery, OneCall, find, find_one};
 use super::access::{ConsoleDoor, Visitor};
 
-/// Header with the number to go on behind.
+/// Header with the place to go on behind.
 const NEXT: HeaderName = HeaderName::from_static("x-next");
-/// Most calls on a page: all that the process keeps would be a page of a megabyte.
-const MAX_SHOWN: usize = 300;
-
-/// The query `?tool=TEXT&who=TEXT&server=NAME&outcome=WORD&exact=1&after=NUMBER`.
-#[derive(Deserialize)]
-pub(super) struct CallsQuery {
-    #[serde(default)]
-    tool: String,
-    #[serde(default)]
-    who: String,
-    #[serde(default)]
-    server: String,
-    #[serde(default)]
-    outcome: String,
-    /// `1`: `tool` and `who` are whole names.
-    #[serde(default)]
-    exact: String,
-    #[serde(default)]
-    after: u64,
-}
-
-/// The query `?number=NUMBER`.
-#[derive(Deserialize)]
-pub(super) struct OneCall {
-    number: u64,
-}
+/// Name of the fact with the W3C trace id of a call.
+const TRACE: &str = "Trace";
 
 /// Answers `GET /console/calls`.
 pub(super) async fn list(
@@ -53,62 +30,41 @@ pub(super) async fn list(
     Extension(visitor): Extension<Visitor>,
     Query(query): Query<CallsQuery>,
 ) -> Html<String> {
-    let entries = door.admin().0.calls.entries(0);
-    let outcomes: BTreeSet<_> =
-        entries.entries.iter().map(|(_, entry)| entry.record.outcome.label().to_owned()).collect();
-    let (filter, next) = (query.filter(), entries.next);
-    let calls = newest_first(&entries.entries, &filter);
-    let outcomes: Vec<_> = outcomes.into_iter().collect();
-    Html(calls_page(&door.frame(&visitor), &filter, &calls, next, &outcomes))
+    let found = find(&door, &query.of_all_kept()).await;
+    let data = Calls {
+        filter: query.filter(),
+        calls: found.calls,
+        after: found.cursor.to_string(),
+        outcomes: found.outcomes.into_iter().collect(),
+        replicas: found.replicas,
+    };
+    Html(calls_page(&door.frame(&visitor), &data))
 }
 
 /// Answers `GET /console/calls/rows`: the rows of newer calls, for the script.
 pub(super) async fn rows(State(door): State<ConsoleDoor>, Query(query): Query<CallsQuery>) -> Response {
-    let entries = door.admin().0.calls.entries(query.after);
-    let calls = newest_first(&entries.entries, &query.filter());
-    ([(NEXT, entries.next.to_string())], Html(call_rows(&calls).into_string())).into_response()
+    let found = find(&door, &query).await;
+    let rows = call_rows(&found.calls, found.replicas.is_some());
+    ([(NEXT, found.cursor.to_string())], Html(rows.into_string())).into_response()
 }
 
 /// Answers `GET /console/call`.
 pub(super) async fn one(
     State(door): State<ConsoleDoor>,
     Extension(visitor): Extension<Visitor>,
-    Query(OneCall { number }): Query<OneCall>,
+    Query(query): Query<OneCall>,
 ) -> Response {
-    let entries = door.admin().0.calls.entries(number).entries;
-    match entries.first().filter(|(first, _)| *first == number) {
-        Some((_, entry)) => {
-            let trace = entry.record.trace;
-            let calls =
-                door.admin().0.calls.traced(&trace.map_or(WantedCall::Number(number), WantedCall::Trace));
-            let template = door.engine().snapshot().config.telemetry.trace_url.clone();
-            let call = Call {
-                facts: facts(&entry.record),
-                trace_address: trace.and_then(|id| Some(template?.of(&hex::encode(id)))),
-                timeline: timeline(calls),
-                ..shown(number, entry)
-            };
-            Html(call_page(&door.frame(&visitor), &call)).into_response()
-        }
-        None => (StatusCode::NOT_FOUND, "this call is not kept: the latest 1000 calls are\n").into_response(),
-    }
-}
-
-impl CallsQuery {
-    fn filter(&self) -> CallFilter {
-        CallFilter {
-            tool: self.tool.clone(),
-            who: self.who.clone(),
-            server: self.server.clone(),
-            outcome: self.outcome.clone(),
-            exact: self.exact == EXACT.1,
-        }
-    }
-}
-
-fn newest_first(entries: &[(u64, std::sync::Arc<CallEntry>)], filter: &CallFilter) -> Vec<Call> {
-    let calls = entries.iter().rev().map(|(number, entry)| shown(*number, entry));
-    calls.filter(|call| filter.admits(call)).take(MAX_SHOWN).collect()
+    let Some(call) = find_one(&door, &query).await else {
+        let words = "this call is not kept: each process keeps its latest 1000 calls, and the replica that made it \
+                     must answer\n";
+        return (StatusCode::NOT_FOUND, words).into_response();
+    };
+    let template = door.engine().snapshot().config.telemetry.trace_url.clone();
+    let trace = call.facts.iter().find(|(name, id)| name == TRACE && !id.is_empty());
+    let trace_address = trace.and_then(|(_, id)| Some(template?.of(id)));
+    // A viewer reads no text of people: arguments are as in audit events.
+    let arguments = call.arguments.clone().filter(|_| !visitor.is_viewer());
+    Html(call_page(&door.frame(&visitor), &Call { trace_address, arguments, ..call })).into_response()
 }
 
 fn shown(number: u64, CallEntry { at, record, .. }: &CallEntry) -> Call {
@@ -161,15 +117,40 @@ pub(super) fn issuer(principal: &Principal) -> String {
     principal.identity.as_known().map(|known| known.issuer().to_owned()).unwrap_or_default()
 }
 
+/// Returns the way of a call that vmcp made by itself; empty for a call of the client.
+fn way(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Fallback => "a similar tool in place of a failed one",
+        Origin::Step => "a step of a composite tool",
+        Origin::Script => "a call of a script",
+        Origin::Internal => "a call of vmcp itself",
+        Origin::Client | Origin::FindTool | Origin::CallTool | Origin::Own(_) => "",
+    }
+}
+
+/// Says between which eras request and answer were translated; empty if they were not.
+fn translation(record: &CallRecord) -> String {
+    match (record.client_era, record.backend_era) {
+        (Some(client), Some(server)) if client != server => format!("{client} to {server}, and back"),
+        _ => String::new(),
+    }
+}
+
 /// Returns the further facts of one call. A session id is a credential, and the words of an error may quote
 /// arguments: neither is among them.
-fn facts(record: &CallRecord) -> Vec<(&'static str, String)> {
+fn facts(record: &CallRecord) -> Vec<(String, String)> {
     let webhooks: Vec<_> =
         record.webhooks.iter().map(|effect| format!("{}: {}", effect.webhook, effect.effect)).collect();
     let profile = record.principal.profile.as_deref().unwrap_or_default();
-    vec![
-        ("Trace", record.trace.map(hex::encode).unwrap_or_default()),
+    let operator = record.principal.operator.as_deref().unwrap_or_default();
+    let facts = [
+        ("Called on behalf of the caller by", operator.to_owned()),
+        (TRACE, record.trace.map(hex::encode).unwrap_or_default()),
         ("Profile", profile.to_owned()),
+        ("Made as", way(record.origin).to_owned()),
+        ("Era of the client", record.client_era.map(|era| era.to_string()).unwrap_or_default()),
+        ("Era of the server", record.backend_era.map(|era| era.to_string()).unwrap_or_default()),
+        ("Translated", translation(record)),
         ("Requests to the server", record.requests.to_string()),
         ("Reached the server", record.transmission.as_str().to_owned()),
         ("Code of its error", record.error_code.map(|code| code.to_string()).unwrap_or_default()),
@@ -180,5 +161,6 @@ fn facts(record: &CallRecord) -> Vec<(&'static str, String)> {
         ("Version of the policies", record.policy_version.as_deref().unwrap_or_default().to_owned()),
         ("Webhooks", webhooks.join(", ")),
         ("Waits for", if record.pending { "an answer or a task".to_owned() } else { String::new() }),
-    ]
+    ];
+    facts.map(|(name, value)| (name.to_owned(), value)).into()
 }

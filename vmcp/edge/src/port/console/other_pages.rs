@@ -1,25 +1,22 @@
 //! The data of the pages about clients, logins, configuration, logs, usage over days, and searches that led
 //! nowhere.
 
-mod wanted;
-
 pub(super) mod client_query;
 pub(super) mod clients;
 pub(super) mod logins;
+pub(super) mod logs;
 pub(super) mod sent;
 pub(super) mod usage;
+pub(super) mod wanted;
 
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{Html, Response};
 use vmcp_console::pages::configuration::configuration as configuration_page;
 use vmcp_console::pages::connect::connect as connect_page;
-use vmcp_console::pages::logs::{LogLine, logs as logs_page};
-use vmcp_engine::telemetry::recent;
 
 use super::access::{ConsoleDoor, Visitor};
 use crate::port::off_thread;
-pub(super) use wanted::show as wanted;
 
 /// Answers `GET /console/connect`.
 pub(super) async fn connect(
@@ -55,20 +52,4 @@ pub(super) async fn configuration(
         Html(configuration_page(&frame, &status, &config.effective_settings(), config.effective_yaml()))
     })
     .await
-}
-
-/// Answers `GET /console/logs`.
-pub(super) async fn logs(
-    State(door): State<ConsoleDoor>,
-    Extension(visitor): Extension<Visitor>,
-) -> Html<String> {
-    let lines = recent::lines().since(0, |_| true).entries;
-    let shown = |line: recent::RecentLine| LogLine {
-        at: line.at,
-        level: line.level,
-        server: line.backend,
-        text: line.text,
-    };
-    let lines: Vec<_> = lines.into_iter().rev().map(shown).collect();
-    Html(logs_page(&door.frame(&visitor), &lines))
 }

@@ -154,6 +154,7 @@ async fn an_order_needs_the_form_token_of_its_own_session() {
         "enable?server=x",
         "disable?server=x",
         "try?server=x&tool=y",
+        "try/answer?server=x&tool=y&call=z",
         "logins/forget?server=x",
         "logins/sign-in?server=x",
         "logins/sign-out?server=x",

@@ -56,7 +56,7 @@ impl<A: Authenticator, S: Service<Authenticated>> Service<Arrival> for Authentic
         {
             Ok(identity) => {
                 let profile = endpoint::profile(&arrival);
-                let principal = Principal { identity, address: Some(arrival.from), profile };
+                let principal = Principal { identity, address: Some(arrival.from), profile, operator: None };
                 let client = principal.clone();
                 let mut response = self.inner.call(Authenticated { arrival, principal }).await;
                 RefusalReason::name_client(&mut response, || client);

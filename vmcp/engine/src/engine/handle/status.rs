@@ -1,8 +1,10 @@
 //! Methods of [`Engine`] that report its state: backends, embedding, and all metrics.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use vmcp_access::identity::client_certificate::earliest_end;
 use vmcp_access::oidc::issuer::IssuerStatus;
 use vmcp_backend::{BackendState, BackendStatus};
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
@@ -10,7 +12,7 @@ use vmcp_config::{Backend, Config};
 
 use crate::engine::Engine;
 use crate::engine::embedding::configured;
-use crate::metrics::{BackendLabels, IssuerLabels, SignalLabels, StoreLabels};
+use crate::metrics::{BackendLabels, CertificateLabels, IssuerLabels, SignalLabels, StoreLabels};
 use crate::telemetry::logs;
 use crate::telemetry::otlp::losses;
 
@@ -78,6 +80,16 @@ impl Engine {
                 .rate_limit_store_up
                 .get_or_create(&StoreLabels { provider: "redis".to_owned() })
                 .set(i64::from(store.is_up()));
+        }
+        metrics.certificate_expiry.clear();
+        let config = Arc::clone(&self.snapshot().config);
+        let server = config.server.tls.as_ref().map(|tls| tls.certificate.as_str());
+        let authorities = config.incoming_auth.client_authorities.as_deref();
+        for (certificate, pem) in [("server", server), ("client_authorities", authorities)] {
+            if let Some(end) = pem.and_then(earliest_end) {
+                let end = i64::try_from(end).unwrap_or(i64::MAX);
+                metrics.certificate_expiry.get_or_create(&CertificateLabels { certificate }).set(end);
+            }
         }
         for signal in losses::SIGNALS {
             let labels = SignalLabels { signal: signal.label() };

@@ -27,6 +27,8 @@ use crate::telemetry::tool_metrics::history::HistoryQuery;
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// Most bytes of a report: 5,000 learned pairs of 384 dimensions take 25 MB.
 const MAX_REPORT_BYTES: usize = 64 << 20;
+/// Most bytes of an answer for a page of the console: 4 MiB, from each of 64 replicas.
+const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// The answer of a replica.
 pub(super) struct Answer {
@@ -47,7 +49,7 @@ pub(super) async fn report(
     let after = last.as_ref().map_or(0, |last| last.learned_up_to);
     let path = format!("/admin/replica?learned_after={after}");
     let tag = last.as_ref().and_then(|last| last.tag.as_deref());
-    let answer = exchange(config, address, Method::GET, &path, tag).await?;
+    let answer = exchange(config, address, Method::GET, &path, tag, MAX_REPORT_BYTES).await?;
     let mut report: ReplicaReport = match (answer.body, last.clone()) {
         (None, Some(heard)) => return Ok(Answer { heard, learned: Vec::new(), is_new: false }),
         (None, None) => return Err("it answered that nothing changed, and was not asked so".to_owned()),
@@ -64,7 +66,9 @@ pub(super) async fn report(
 
 /// Makes a replica forget metrics of tools; what it does not hear, it still counts.
 pub(super) async fn reset(config: &Config, address: SocketAddr, filter: &Filter) {
-    if let Err(reason) = exchange(config, address, Method::POST, &reset_path(filter), None).await {
+    if let Err(reason) =
+        exchange(config, address, Method::POST, &reset_path(filter), None, MAX_REPORT_BYTES).await
+    {
         tracing::warn!(%address, reason, "metrics of tools were not reset at another replica");
     }
 }
@@ -83,7 +87,7 @@ pub(super) async fn usage(
     address: SocketAddr,
     wanted: &HistoryQuery,
 ) -> Result<ReplicaUsage, String> {
-    read(config, address, &usage_path(wanted)).await
+    read(config, address, &usage_path(wanted), MAX_REPORT_BYTES).await
 }
 
 /// Fetches the tokens that a replica keeps for a client.
@@ -93,13 +97,22 @@ pub(super) async fn logins(
     of: &ClientName,
 ) -> Result<ReplicaLogins, String> {
     let path = format!("/admin/logins?{}", client_query(of).finish());
-    read(config, address, &path).await
+    read(config, address, &path, MAX_REPORT_BYTES).await
+}
+
+/// Fetches an answer for a page of the console.
+pub(super) async fn page<Body: DeserializeOwned>(
+    config: &Config,
+    address: SocketAddr,
+    path: &str,
+) -> Result<Body, String> {
+    read(config, address, path, MAX_PAGE_BYTES).await
 }
 
 /// Makes a replica forget the tokens of a client for one backend.
 pub(super) async fn forget_login(config: &Config, address: SocketAddr, of: &ClientName, server: &str) {
     let path = forget_path(of, server);
-    if let Err(reason) = exchange(config, address, Method::POST, &path, None).await {
+    if let Err(reason) = exchange(config, address, Method::POST, &path, None, MAX_REPORT_BYTES).await {
         tracing::warn!(%address, reason, "tokens of a client were not forgotten at another replica");
     }
 }
@@ -122,8 +135,9 @@ async fn read<Body: DeserializeOwned>(
     config: &Config,
     address: SocketAddr,
     path: &str,
+    limit: usize,
 ) -> Result<Body, String> {
-    let answer = exchange(config, address, Method::GET, path, None).await?;
+    let answer = exchange(config, address, Method::GET, path, None, limit).await?;
     let body = answer.body.ok_or("it answered that nothing changed, and was not asked so")?;
     serde_json::from_slice(&body).map_err(|error| error.to_string())
 }
@@ -146,12 +160,14 @@ struct Exchanged {
     body: Option<Bytes>,
 }
 
+/// Makes one exchange; an answer of more than `limit` bytes is an error.
 async fn exchange(
     config: &Config,
     address: SocketAddr,
     method: Method,
     path: &str,
     known_tag: Option<&str>,
+    limit: usize,
 ) -> Result<Exchanged, String> {
     let work = async {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
@@ -174,7 +190,7 @@ async fn exchange(
         if status == StatusCode::NOT_MODIFIED {
             return Ok(Exchanged { tag, body: None });
         }
-        let body = Limited::new(answer.into_body(), MAX_REPORT_BYTES).collect().await;
+        let body = Limited::new(answer.into_body(), limit).collect().await;
         let body = body.map_err(|error| error.to_string())?.to_bytes();
         let body = Some(body);
         if status.is_success() { Ok(Exchanged { tag, body }) } else { Err(format!("it answered {status}")) }

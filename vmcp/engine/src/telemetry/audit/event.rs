@@ -313,6 +313,7 @@ impl<'a> EventFacts<'a> {
             ("issuer", known.map(KnownIdentity::issuer)),
             ("name", claim("preferred_username").or_else(|| claim("email"))),
             ("client", claim("client_id").or_else(|| claim("azp"))),
+            ("operator", self.principal.operator.as_deref()),
         ];
         push_object(json, subjects);
     }

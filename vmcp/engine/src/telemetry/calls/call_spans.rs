@@ -24,7 +24,8 @@ impl CallObserver for CallSpans {
         if failed && record.span.has_field("otel.status_code") {
             record.span.set_status(Status::error(""));
         }
-        if let Some(kind) = error_type(record) {
+        // A span with `error.type` has the status of an error: a client that left makes none.
+        if let Some(kind) = error_type(record).filter(|_| failed) {
             record.exchange.set_attribute("error.type", kind);
         }
         if let Some(code) = record.error_code {

@@ -8,6 +8,7 @@ use tracing::Span;
 use vmcp_backend::{CallError, SessionId, Transmission};
 use vmcp_config::OptimTool;
 use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
 use crate::access::context_key::ContextKey;
@@ -58,6 +59,10 @@ pub struct CallRecord {
     pub error: Option<Box<str>>,
     /// The code of a backend's JSON-RPC error.
     pub error_code: Option<i64>,
+    /// Era of the client, where a client called.
+    pub client_era: Option<Era>,
+    /// Era in which the backend answered; another one than the client's means a translation.
+    pub backend_era: Option<Era>,
     /// The transport to the backend, `tcp` or `pipe`; `None`: nothing was sent to one.
     pub transport: Option<&'static str>,
     /// The arguments, if an observer asks for them. Never logged, never a label.
@@ -104,6 +109,8 @@ impl CallRecord {
             outcome: Outcome::Cancelled,
             error: None,
             error_code: None,
+            client_era: None,
+            backend_era: None,
             transport: None,
             arguments: None,
             arguments_digest: None,
@@ -139,6 +146,8 @@ impl CallRecord {
             outcome: self.outcome,
             error: self.error.clone(),
             error_code: self.error_code,
+            client_era: self.client_era,
+            backend_era: self.backend_era,
             transport: self.transport,
             arguments: None,
             arguments_digest: self.arguments_digest,
@@ -176,6 +185,13 @@ impl RecordedArguments {
         let end = arguments.floor_char_boundary(limit);
         let kept = arguments.get(..end).unwrap_or(arguments);
         RecordedArguments { text: kept.into(), truncated: kept.len() < arguments.len() }
+    }
+
+    /// Returns at most `limit` bytes of them.
+    #[must_use]
+    pub fn cut(&self, limit: usize) -> RecordedArguments {
+        let RecordedArguments { text, truncated } = Self::new(&self.text, limit);
+        RecordedArguments { text, truncated: truncated || self.truncated }
     }
 }
 

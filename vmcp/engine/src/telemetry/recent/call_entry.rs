@@ -33,7 +33,7 @@ pub struct RecentCall {
     pub bytes_out: u64,
 }
 
-/// A call as it is kept, without its arguments and spans; its texts are written only when they are read.
+/// A call as it is kept, without its spans; its texts are written only when they are read.
 #[derive(Debug)]
 pub struct CallEntry {
     /// Number of the call in this process.

@@ -1,4 +1,4 @@
-//! The latest calls. Neither arguments nor results are kept.
+//! The latest calls. Results are not kept; of arguments the beginning, where audit events include them.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -7,6 +7,9 @@ use super::RecentEntries;
 use super::call_entry::{CallEntry, RecentCall};
 use super::traced::{TracedCall, WantedCall};
 use crate::telemetry::calls::{CallObserver, CallRecord};
+
+/// Most bytes of a call's arguments that are kept: 4 MB of all calls.
+const MAX_ARGUMENT_BYTES: usize = 4 << 10;
 
 /// Observer that keeps the latest calls.
 #[derive(Debug, Default)]
@@ -84,7 +87,8 @@ impl Entry {
 
 impl CallObserver for RecentCalls {
     fn observe(&self, record: &CallRecord) {
-        let (at, record) = (SystemTime::now(), record.kept());
-        self.0.push_numbered(|number| Entry::Own(Arc::new(CallEntry { number, at, record })));
+        let (at, mut kept) = (SystemTime::now(), record.kept());
+        kept.arguments = record.arguments.as_ref().map(|arguments| arguments.cut(MAX_ARGUMENT_BYTES));
+        self.0.push_numbered(|number| Entry::Own(Arc::new(CallEntry { number, at, record: kept })));
     }
 }

@@ -58,6 +58,9 @@ pub struct TracedCall {
     pub address: Option<String>,
     /// The profile whose path the caller used.
     pub profile: Option<String>,
+    /// The operator who called as the caller, from the console.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
     /// The policy that decided.
     pub policy: Option<String>,
     /// SHA-256 of the policies that decided.
@@ -111,6 +114,7 @@ impl CallEntry {
             who: principal.identity.subject().to_owned(),
             address: principal.address.map(|address| address.to_string()),
             profile: principal.profile.as_deref().map(str::to_owned),
+            operator: principal.operator.as_deref().map(str::to_owned),
             policy: policy.as_ref().map(|policy| policy.as_str().to_owned()),
             policy_version: policy_version.as_deref().filter(|it| !it.is_empty()).map(str::to_owned),
             webhooks: effects.collect(),

@@ -2,6 +2,7 @@
 //!
 //! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
 
+use tracing::field::Empty;
 use tracing::{Span, info_span};
 use url::Url;
 use vmcp_config::{Backend, Transport};
@@ -17,6 +18,15 @@ pub(super) fn transport(backend: &Backend) -> &'static str {
     match backend.transport {
         Transport::Http { .. } | Transport::Sse { .. } | Transport::WebSocket { .. } => telemetry::TCP,
         Transport::Stdio { .. } => telemetry::PIPE,
+    }
+}
+
+/// Returns `network.protocol.name` of a backend; `None` for a program.
+fn protocol(backend: &Backend) -> Option<&'static str> {
+    match backend.transport {
+        Transport::Http { .. } | Transport::Sse { .. } => Some("http"),
+        Transport::WebSocket { .. } => Some("websocket"),
+        Transport::Stdio { .. } => None,
     }
 }
 
@@ -42,6 +52,8 @@ pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &vmcp_ba
         mcp.method.name = &*shortened(&target.method),
         mcp.protocol.version = revision(backend).as_deref().map(shortened).as_deref(),
         network.transport = transport(backend.spec()),
+        network.protocol.name = protocol(backend.spec()),
+        jsonrpc.request.id = Empty,
         gen_ai.tool.name = tool,
         gen_ai.operation.name = tool.map(|_| "execute_tool"),
         gen_ai.prompt.name = prompt,

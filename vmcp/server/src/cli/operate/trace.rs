@@ -96,6 +96,9 @@ fn whole(traced: &TracedCall) -> String {
     let from = address.as_ref().map(|address| format!(" from {address}")).unwrap_or_default();
     let profile = profile.as_ref().map(|name| format!(", profile {name}")).unwrap_or_default();
     add("caller", format!("{who}{from}{profile}"));
+    if let Some(operator) = &traced.operator {
+        add("called by", format!("{operator}, on behalf of the caller"));
+    }
     if let Some(policy) = policy {
         let version = policy_version.as_deref().and_then(|version| version.get(..12));
         let version = version.map(|version| format!(", version {version}")).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! Quoted texts as Go's `strconv` writes them.
 
+use std::fmt::Write as _;
+
 /// Quotes a text; `is_ascii` escapes all other characters.
 pub(super) fn quoted(text: &str, quote: char, is_ascii: bool) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -17,11 +19,12 @@ pub(super) fn quoted(text: &str, quote: char, is_ascii: bool) -> String {
             '\t' => out.push_str("\\t"),
             _ => {
                 let code = u32::from(c);
-                out.push_str(&match code {
-                    0..=0x1f | 0x7f => format!("\\x{code:02x}"),
-                    ..=0xffff => format!("\\u{code:04x}"),
-                    _ => format!("\\U{code:08x}"),
-                });
+                // Writing to a text does not fail.
+                let _ = match code {
+                    0..=0x1f | 0x7f => write!(out, "\\x{code:02x}"),
+                    ..=0xffff => write!(out, "\\u{code:04x}"),
+                    _ => write!(out, "\\U{code:08x}"),
+                };
             }
         }
     }

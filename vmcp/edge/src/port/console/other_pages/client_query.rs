@@ -1,12 +1,17 @@
 //! [`ClientQuery`]: the client that a question of a page is about, as its form sends it.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use vmcp_config::{API_KEYS, Config};
 use vmcp_console::pages::clients::question::{ClientQuestion, MAX_CHARS};
 
 use crate::port::admin::diagnosis::explain_tool::ExplainRequest;
+use crate::port::console::forms;
 
+/// Most subjects that a form proposes.
+const MAX_SUBJECTS: usize = 200;
 /// Message where clients sign in and the question names none.
 pub(in crate::port::console) const WANTS_SUBJECT: &str =
     "who: clients prove who they are here (incomingAuth): type the subject of the client's identity";
@@ -25,6 +30,17 @@ pub(in crate::port::console) struct ClientQuery {
 }
 
 impl ClientQuery {
+    /// Reads the fields of a form.
+    pub(in crate::port::console) fn of_form(pairs: &[(String, String)]) -> ClientQuery {
+        let value = |name: &str| forms::value(pairs, name).to_owned();
+        ClientQuery {
+            who: value("who"),
+            claims: value("claims"),
+            issuer: value("issuer"),
+            profile: value("profile"),
+        }
+    }
+
     /// Returns the question about a tool. Fails with the field and the reason.
     pub(in crate::port::console) fn request(
         &self,
@@ -62,6 +78,7 @@ impl ClientQuery {
             issuer: self.issuer.clone(),
             profile: self.profile.clone(),
             issuers: issuers(config),
+            subjects: subjects(config),
             profiles: config.profiles.keys().map(ToString::to_string).collect(),
             mistake,
         }
@@ -83,8 +100,21 @@ impl ClientQuery {
                 if self.issuer.is_empty() { default_issuer(config, &self.who) } else { self.issuer.clone() };
             claims.insert("iss".to_owned(), issuer.into());
         }
+        // A client of a key has the claims of the key; typed ones win.
+        if claims.get("iss").is_some_and(|issuer| issuer == API_KEYS) {
+            let key = config.incoming_auth.api_keys.iter().find(|key| key.subject == self.who);
+            for (name, value) in key.into_iter().flat_map(|key| &key.claims) {
+                claims.entry(name.as_str()).or_insert_with(|| value.clone());
+            }
+        }
         Ok(Some(claims))
     }
+}
+
+/// Returns the subjects of keys, each once.
+fn subjects(config: &Config) -> Vec<String> {
+    let known: BTreeSet<_> = config.incoming_auth.api_keys.iter().map(|key| &key.subject).collect();
+    known.into_iter().take(MAX_SUBJECTS).cloned().collect()
 }
 
 /// Returns the sources of identities that policies know.
@@ -97,8 +127,7 @@ fn issuers(config: &Config) -> Vec<String> {
 /// Returns the source of a subject for which none was chosen: the API keys if one of them has it, else the
 /// first source.
 fn default_issuer(config: &Config, subject: &str) -> String {
-    let sources = config.authz.as_ref().map(|authz| &authz.sources);
-    if sources.is_some_and(|sources| sources.key_subjects.contains(subject)) {
+    if config.incoming_auth.api_keys.iter().any(|key| key.subject == subject) {
         return API_KEYS.to_owned();
     }
     issuers(config).into_iter().next().unwrap_or_default()
@@ -124,5 +153,24 @@ mod tests {
         assert_eq!(Value::Object(bob), serde_json::json!({"groups": ["staff"], "sub": "bob", "iss": ""}));
         assert!(claims("bob", "[1]").unwrap_err().starts_with("claims: "));
         assert!(claims(&"b".repeat(MAX_CHARS + 1), "").unwrap_err().starts_with("who: "));
+    }
+
+    #[test]
+    fn a_client_of_a_key_has_the_claims_of_its_key() {
+        let config = config(
+            "incomingAuth: { type: apiKeys, apiKeys: [{ subject: ci, key: a key of enough characters, groups: [builders] }] }",
+        );
+        let claims = |who: &str, claims: &str| {
+            let claims = query(who, claims).request(&config, "x").map(|asked| asked.claims);
+            Value::Object(claims.unwrap().unwrap())
+        };
+        let ci = claims("ci", "");
+        assert_eq!(ci["groups"], serde_json::json!(["builders"]));
+        assert_eq!(ci["iss"], API_KEYS);
+        assert_eq!(claims("ci", r#"{"groups": []}"#)["groups"], serde_json::json!([]));
+        for other in [claims("bob", ""), claims("ci", r#"{"iss": "https://idp.example"}"#)] {
+            assert!(other.get("groups").is_none(), "{other}");
+        }
+        assert_eq!(query("", "").question(&config, None).subjects, ["ci"]);
     }
 }

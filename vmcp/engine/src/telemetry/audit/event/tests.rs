@@ -142,6 +142,7 @@ fn by_serde(facts: &EventFacts<'_>, id: Uuid, logged_at: SystemTime) -> String {
             ("issuer", identity.as_known().map(KnownIdentity::issuer)),
             ("name", claim("preferred_username").or(claim("email"))),
             ("client", claim("client_id").or(claim("azp"))),
+            ("operator", facts.principal.operator.as_deref()),
         ]),
         component: facts.component,
         target: Members(vec![
@@ -198,7 +199,8 @@ fn principal(random: &mut Rng) -> Principal {
         1 => IpAddr::V6(Ipv6Addr::from_bits(random.u128(..) & random.u128(..) & random.u128(..))),
         _ => IpAddr::V6(Ipv4Addr::from_bits(random.u32(..)).to_ipv6_mapped()),
     });
-    Principal { identity: identity.unwrap_or_default(), address, profile: None }
+    let operator = sometimes(random, text).map(Into::into);
+    Principal { identity: identity.unwrap_or_default(), address, profile: None, operator }
 }
 
 #[test]
