@@ -220,11 +220,10 @@ impl Index {
             return None;
         }
         let cosines = self.vectors.scan(&[Some(own.to_vec())], documents).pop().unwrap_or_default();
-        let nearest_tool = cosines.into_iter().flatten().fold(f32::NEG_INFINITY, f32::max);
         let stemmer = stemmer();
         let expanded = expansion.words.iter().map(|word| stem(&stemmer, (*word).to_owned()));
         let known: HashSet<String> = terms(text).chain(expanded).collect();
-        paraphrase(own, nearest_tool, &known)
+        paraphrase(own, &cosines, &known)
     }
 
     /// Returns what each document gains beside words and meaning, by position; nothing for a long query, for

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! share(w)   = softmax of cosine(query, w) / .05            of the eight nearest wishes from .4 on
-//! trust      = (cosine(query, nearest wish) − cosine(query, nearest tool)) / .3       between 0 and 1
+//! trust      = (cosine(query, nearest wish) − cosine(query, nearest tool)) / .3       between 0 and 1,
+//!              times the root of the share of tools that have a vector
 //! vector    += .4 · trust · Σ share(w) · e("tool to " + words(w))
 //! weight(t)  = .7 · trust · Σ share(w)                      over the wishes whose words have the term t
 //! ```
@@ -52,10 +53,10 @@ impl Paraphrase {
     }
 }
 
-/// Returns the paraphrase of a query, from its vector, the cosine of the tool nearest to it, and its own terms.
-/// `None` if no wish is like it, if a tool is nearer, and for a vector of another width.
-pub(crate) fn paraphrase(query: &[f32], nearest_tool: f32, own: &HashSet<String>) -> Option<Paraphrase> {
-    PARAPHRASES.of(query, nearest_tool, own)
+/// Returns the paraphrase of a query, from its vector, its cosines with the tools, and its own terms. `None` if
+/// no wish is like it, if a tool is nearer, and for a vector of another width.
+pub(crate) fn paraphrase(query: &[f32], tools: &[Option<f32>], own: &HashSet<String>) -> Option<Paraphrase> {
+    PARAPHRASES.of(query, tools, own)
 }
 
 /// Returns the texts whose vectors the table has, in their order: all wishes, then the words for them as
@@ -117,10 +118,13 @@ impl Paraphrases {
         Paraphrases { table, wishes, meanings }
     }
 
-    fn of(&self, query: &[f32], nearest_tool: f32, own: &HashSet<String>) -> Option<Paraphrase> {
+    fn of(&self, query: &[f32], tools: &[Option<f32>], own: &HashSet<String>) -> Option<Paraphrase> {
         let near = self.nearest(query)?;
         let (_, best) = *near.first()?;
-        let trust = ((best - nearest_tool) / FULL_MARGIN).min(1.0);
+        let nearest_tool = tools.iter().flatten().copied().reduce(f32::max)?;
+        // A tool without a vector may be the nearest one.
+        let share = tools.iter().flatten().count() as f32 / tools.len() as f32;
+        let trust = ((best - nearest_tool) / FULL_MARGIN).min(1.0) * share.sqrt();
         if trust <= 0.0 {
             return None;
         }
@@ -207,34 +211,38 @@ pub(crate) mod tests {
 
     #[test]
     fn a_wish_gives_the_words_of_definitions() {
-        let found = paraphrase(&vector_of("lock up for the night"), 0.2, &HashSet::new()).unwrap();
+        let wish = vector_of("lock up for the night");
+        let found = paraphrase(&wish, &[Some(0.2)], &HashSet::new()).unwrap();
         assert!(weight(&found, "lock") > 0.3 && weight(&found, "door") > 0.3, "{:?}", found.terms);
         assert!(found.terms.iter().all(|(_, weight)| *weight <= WORD_WEIGHT + 1e-5));
         assert!(found.added_to(&[0.0; DIMENSIONS]).iter().any(|value| *value != 0.0));
         // Its own terms stay as they are.
         let own = HashSet::from(["lock".to_owned()]);
-        let found = paraphrase(&vector_of("lock up for the night"), 0.2, &own).unwrap();
+        let found = paraphrase(&wish, &[Some(0.2)], &own).unwrap();
         assert!(weight(&found, "lock") == 0.0 && weight(&found, "door") > 0.0);
     }
 
     #[test]
-    fn the_nearer_a_tool_the_less_a_wish_says() {
-        let of = |nearest_tool: f32| {
-            paraphrase(&vector_of("lock up for the night"), nearest_tool, &HashSet::new())
+    fn a_wish_says_less_the_nearer_a_tool_is_and_the_fewer_tools_have_vectors() {
+        let wish = vector_of("lock up for the night");
+        let door = |tools: &[Option<f32>]| {
+            let found = paraphrase(&wish, tools, &HashSet::new());
+            found.map_or(0.0, |found| weight(&found, "door"))
         };
-        let full = weight(&of(0.2).unwrap(), "door");
-        let half = weight(&of(0.85).unwrap(), "door");
-        assert!((half / full - 0.5).abs() < 1e-3, "{half} of {full}");
-        assert!(of(1.0).is_none_or(|found| weight(&found, "door") < 1e-5));
-        assert!(of(f32::NEG_INFINITY).is_some_and(|found| (weight(&found, "door") - full).abs() < 1e-6));
+        let full = door(&[Some(0.2), Some(0.1)]);
+        assert!(full > 0.3);
+        assert!((door(&[Some(0.1), Some(0.85)]) / full - 0.5).abs() < 1e-3, "half of the margin");
+        assert!((door(&[Some(0.2), None, None, None]) / full - 0.5).abs() < 1e-3, "a quarter of the tools");
+        assert!(door(&[Some(1.0)]) < 1e-5, "a tool as near as the wish");
+        assert!(door(&[None, None]) == 0.0 && door(&[]) == 0.0);
     }
 
     #[test]
     fn a_vector_unlike_all_wishes_or_of_another_model_gives_nothing() {
         let mut unlike = [0.0; DIMENSIONS];
         unlike[7] = 1.0;
-        assert!(paraphrase(&unlike, 0.0, &HashSet::new()).is_none());
-        assert!(paraphrase(&[1.0, 0.0, 0.0], 0.0, &HashSet::new()).is_none());
-        assert!(paraphrase(&[0.0; DIMENSIONS], 0.0, &HashSet::new()).is_none());
+        assert!(paraphrase(&unlike, &[Some(0.0)], &HashSet::new()).is_none());
+        assert!(paraphrase(&[1.0, 0.0, 0.0], &[Some(0.0)], &HashSet::new()).is_none());
+        assert!(paraphrase(&[0.0; DIMENSIONS], &[Some(0.0)], &HashSet::new()).is_none());
     }
 }
