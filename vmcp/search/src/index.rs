@@ -206,8 +206,8 @@ impl Index {
         QueryEvidence { whole, clauses, prior }
     }
 
-    /// Returns the paraphrase of a query whose vector is `own`; none of a translated one, and of the name of a
-    /// tool.
+    /// Returns the paraphrase of a query whose vector is `own`; none of a translated one, and of the name of
+    /// a tool.
     fn paraphrase(
         &self,
         text: &str,

@@ -1,8 +1,8 @@
 //! Paraphrases: wishes of people, and the words of definitions for them.
 //!
 //! The small model knows what a definition is about, and hardly that "is the back door shut" asks for the
-//! status of a door. It does know that two wishes are alike. So a table has wishes of many kinds with the words
-//! of definitions for them, and a short query takes the words of the wishes nearest to it.
+//! status of a door. It does know that two wishes are alike. So a table has wishes of many kinds with the
+//! words of definitions for them, and a short query takes the words of the wishes nearest to it.
 //!
 //! ```text
 //! share(w)   = softmax of cosine(query, w) / .05            of the eight nearest wishes from .4 on
@@ -53,8 +53,8 @@ impl Paraphrase {
     }
 }
 
-/// Returns the paraphrase of a query, from its vector, its cosines with the tools, and its own terms. `None` if
-/// no wish is like it, if a tool is nearer, and for a vector of another width.
+/// Returns the paraphrase of a query, from its vector, its cosines with the tools, and its own terms. `None`
+/// if no wish is like it, if a tool is nearer, and for a vector of another width.
 pub(crate) fn paraphrase(query: &[f32], tools: &[Option<f32>], own: &HashSet<String>) -> Option<Paraphrase> {
     PARAPHRASES.of(query, tools, own)
 }
@@ -67,7 +67,7 @@ pub fn paraphrase_texts() -> Vec<String> {
     wishes.chain(meanings.into_iter().map(|words| format!("tool to {words}"))).collect()
 }
 
-/// Returns the vector of the table for each of the [texts](paraphrase_texts), as whole numbers of at most 127.
+/// Returns the vector of the table for each of the [texts](paraphrase_texts), as whole numbers up to 127.
 pub fn paraphrase_vectors() -> Vec<Vec<i8>> {
     let (rows, _) = VECTORS.as_chunks::<DIMENSIONS>();
     rows.iter().map(|row| row.iter().map(|byte| byte.cast_signed()).collect()).collect()
