@@ -6,6 +6,8 @@
 
 pub mod context;
 mod learned_tools;
+#[cfg(test)]
+mod paraphrases;
 pub mod reranking;
 pub mod topics;
 

@@ -160,6 +160,19 @@ impl Bm25f {
         Matches { scores, terms: found }
     }
 
+    /// Adds the scores of terms that neither the text nor its expansion has, each by its weight.
+    pub(crate) fn add(
+        &self,
+        terms: &[(String, f32)],
+        norms: &Norms,
+        visible: Option<&Visible>,
+        matches: &mut Matches,
+    ) {
+        for (term, weight) in terms {
+            self.add_scores(term, *weight, norms, visible, &mut matches.scores);
+        }
+    }
+
     /// Adds the scores of one term, weighted; returns the number of visible documents that have it.
     fn add_scores(
         &self,

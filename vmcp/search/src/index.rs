@@ -3,6 +3,7 @@
 mod prior;
 mod rerank;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, LazyLock};
@@ -13,6 +14,8 @@ use crate::evidence::Evidence;
 use crate::fusion;
 use crate::learning::{self, Reliability};
 use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, Ranking, SearchMode};
+use crate::text::analysis::{stem, stemmer, terms};
+use crate::text::paraphrases::{Paraphrase, paraphrase};
 use crate::text::thesaurus::{self, Expansion};
 use crate::text::{MAX_CLAUSES, MAX_SHORT_TERMS, short_query};
 use crate::vectors::Vectors;
@@ -158,9 +161,16 @@ impl Index {
         if !expansion.words.is_empty() && self.keywords.is_a_name(query.text, visible) {
             expansion = Expansion::default();
         }
+        let own = vectors.first().and_then(Option::as_deref);
+        let own = own.filter(|_| takes_short && query.short_vector.is_some());
+        let paraphrase = own.and_then(|own| self.paraphrase(query.text, own, &expansion, documents, visible));
         let short = texts().zip(&vectors).enumerate().map(|(at, (text, own))| {
             let own = own.as_deref().filter(|_| takes_short)?;
-            self.short_query(text, own, at == 0 && expansion.is_translation)
+            let short = self.short_query(text, own, at == 0 && expansion.is_translation)?;
+            Some(match &paraphrase {
+                Some(paraphrase) if at == 0 => paraphrase.added_to(&short),
+                _ => short,
+            })
         });
         let short: Vec<_> = short.collect();
         let has_short: Vec<_> = short.iter().map(Option::is_some).collect();
@@ -172,8 +182,9 @@ impl Index {
         let mut closeness = cosines.split_off(texts_count).into_iter();
         let mut cosines = cosines.into_iter();
         let norms = self.keywords.norms(documents);
-        let mut weigh = |clause: &Clause<'_>, expansion: &Expansion| {
-            let matches = self.keywords.search(clause.text, expansion, &norms, visible);
+        let mut weigh = |clause: &Clause<'_>, expansion: &Expansion, added: &[(String, f32)]| {
+            let mut matches = self.keywords.search(clause.text, expansion, &norms, visible);
+            self.keywords.add(added, &norms, visible, &mut matches);
             let bm25 = documents.iter().map(|document| matches.scores.get(*document).copied()).collect();
             let closeness = has_short.next().filter(|has| *has).and_then(|_| closeness.next());
             let ratio = fusion::cosine_weight(
@@ -186,12 +197,33 @@ impl Index {
             let cosine = cosines.next().unwrap_or_default();
             Evidence::new(matches.terms, cosine, closeness.as_deref(), bm25, ratio)
         };
-        let whole = weigh(&whole, &expansion);
+        let added = paraphrase.as_ref().map(|paraphrase| paraphrase.terms.as_slice()).unwrap_or_default();
+        let whole = weigh(&whole, &expansion, added);
         // A clause is a part of a longer text, which has words of definitions itself.
         let plain = Expansion::default();
-        let clauses = clauses.iter().map(|clause| weigh(clause, &plain)).collect();
+        let clauses = clauses.iter().map(|clause| weigh(clause, &plain, &[])).collect();
         let prior = self.prior(query.text, &expansion, &whole, ratio, documents, visible);
         QueryEvidence { whole, clauses, prior }
+    }
+
+    /// Returns the paraphrase of a query whose vector is `own`; none of a translated one, and of the name of
+    /// a tool.
+    fn paraphrase(
+        &self,
+        text: &str,
+        own: &[f32],
+        expansion: &Expansion,
+        documents: &[usize],
+        visible: Option<&Visible>,
+    ) -> Option<Paraphrase> {
+        if expansion.is_translation || self.keywords.is_a_name(text, visible) {
+            return None;
+        }
+        let cosines = self.vectors.scan(&[Some(own.to_vec())], documents).pop().unwrap_or_default();
+        let stemmer = stemmer();
+        let expanded = expansion.words.iter().map(|word| stem(&stemmer, (*word).to_owned()));
+        let known: HashSet<String> = terms(text).chain(expanded).collect();
+        paraphrase(own, &cosines, &known)
     }
 
     /// Returns what each document gains beside words and meaning, by position; nothing for a long query, for
@@ -352,6 +384,27 @@ fn penalty(query: &Query<'_>, documents: &[usize], position: usize) -> (Option<R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::paraphrases::tests::vector_of;
+
+    #[test]
+    fn a_wish_is_searched_by_the_words_of_definitions() {
+        let name = |at: usize| if at == 17 { "lock_door".to_owned() } else { format!("tool_{at}") };
+        let documents = (0..fusion::SMALL_SET).map(|at| Document { name: name(at), ..Document::default() });
+        let documents: Vec<_> = documents.collect();
+        let wish = vector_of("lock up for the night");
+        // All tools are equally far in meaning.
+        let far = |at: usize| if at == 0 { 1.0 } else { 0.0 };
+        let row: Vec<f32> = (0..wish.len()).map(far).collect();
+        let rows = documents.iter().map(|_| Some(row.clone()));
+        let index = Index::new(&documents).with_vectors(Vectors::from_rows(wish.len(), rows));
+        let found = |text, short_vector: Option<&[f32]>| {
+            let query = Query { text, vector: Some(wish.as_slice()), short_vector, ..Query::default() };
+            index.search(&query, None).hits.first().map(|hit| hit.document)
+        };
+        assert_eq!(found("evening routine", Some(wish.as_slice())), Some(17));
+        assert_eq!(found("evening routine", None), Some(0), "a text of another model or a long one");
+        assert_eq!(found("tool 3", Some(wish.as_slice())), Some(3), "the name of a tool");
+    }
 
     #[test]
     fn only_the_same_documents_share_the_text_arm() {

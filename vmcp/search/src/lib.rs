@@ -39,6 +39,8 @@ pub use learning::{DEFAULT_RELIABILITY_WEIGHT, Reliability};
 pub use query::{
     Clause, DEFAULT_LIMIT, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, QueryTerm, Ranking, SearchMode,
 };
-pub use text::{MAX_CLAUSES, first_sentence, query_form, short_form, split_clauses};
+pub use text::{
+    MAX_CLAUSES, first_sentence, paraphrase_texts, paraphrase_vectors, query_form, short_form, split_clauses,
+};
 pub use vectors::Vectors;
 pub use visible::Visible;

@@ -1,15 +1,17 @@
-//! Text as the index reads it: terms, stop words, clauses, expansion and wanted effect of a query, the first
-//! sentence of a description.
+//! Text as the index reads it: terms, stop words, clauses, expansion, paraphrase and wanted effect of a
+//! query, the first sentence of a description.
 
 pub(crate) mod analysis;
 mod clauses;
 pub(crate) mod effect;
+pub(crate) mod paraphrases;
 mod sentence;
 mod short_form;
 mod stopwords;
 pub(crate) mod thesaurus;
 
 pub use clauses::{MAX_CLAUSES, split_clauses};
+pub use paraphrases::{paraphrase_texts, paraphrase_vectors};
 pub use sentence::first_sentence;
 pub(crate) use short_form::{MAX_SHORT_TERMS, short_query};
 pub use short_form::{query_form, short_form};

@@ -19,7 +19,7 @@ const ENDINGS: [&str; 4] = ["s", "es", "d", "ed"];
 /// Verbs of tools that read.
 const READING_VERBS: &str = "\
     analyze browse check compare count describe display download explain export fetch find get inspect \
-    list look lookup query read retrieve search see show summarize view watch";
+    list look lookup query read retrieve search see show summarize translate view watch";
 /// Verbs of tools that change something.
 const CHANGING_VERBS: &str = "\
     add adjust append approve archive assign attach ban block build call cancel change clear click close \
@@ -111,6 +111,7 @@ mod tests {
             ("createPullRequest", Some(Effect::Change)),
             ("issue_comment_delete", Some(Effect::Change)),
             ("getCreatedEvents", Some(Effect::Read)),
+            ("translate_text", Some(Effect::Read)),
             ("weather", None),
         ] {
             assert_eq!(effect_of_tool(name, ""), effect, "{name}");
