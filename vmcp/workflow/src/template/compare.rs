@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn numbers_are_compared_by_their_size() {
-        let (whole, fraction, huge) = (Value::Int(1), Value::Float(0.5), Value::Uint(u64::MAX));
         type Holds = fn(Ordering) -> bool;
+        let (whole, fraction, huge) = (Value::Int(1), Value::Float(0.5), Value::Uint(u64::MAX));
         let cases: [(Holds, &Value, &Value, bool); 4] = [
             (Ordering::is_gt, &whole, &fraction, true),
             (Ordering::is_le, &fraction, &whole, true),

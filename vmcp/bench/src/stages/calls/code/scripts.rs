@@ -42,7 +42,12 @@ pub(super) async fn measure(report: &mut Report, vmcp: SocketAddr) -> Result<()>
 
 /// Measures a script that calls `echo` this many times in turns with as many direct calls, each turn after a
 /// pause.
-async fn compared(pause: Duration, runs: usize, vmcp: SocketAddr, calls: usize) -> Result<(Samples, Samples)> {
+async fn compared(
+    pause: Duration,
+    runs: usize,
+    vmcp: SocketAddr,
+    calls: usize,
+) -> Result<(Samples, Samples)> {
     let code = format!("for i in range({calls}):\n    found = one.echo(text='x')\nfound");
     let (mut scripting, mut calling) = (McpClient::connect(vmcp).await?, McpClient::connect(vmcp).await?);
     interleaved_after(
