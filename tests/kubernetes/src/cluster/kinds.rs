@@ -106,7 +106,7 @@ pub(crate) async fn read_list(
     objects: &Api<DynamicObject>,
 ) -> Result<Vec<Value>, kube::Error> {
     let mut list = get(client, objects.resource_url()).await?;
-    Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
+    Ok(list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
 }
 
 async fn get(client: &Client, path: &str) -> Result<Value, kube::Error> {

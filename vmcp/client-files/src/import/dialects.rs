@@ -252,10 +252,10 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
         let others = keys.remove("args").and_then(|args| args.as_array().cloned()).unwrap_or_default();
         keys.insert("args".to_owned(), words.chain(others).collect());
     }
-    if let Some(enabled) = keys.remove("enabled") {
-        if is_off(&enabled) {
-            keys.insert("disabled".to_owned(), json!(true));
-        }
+    if let Some(enabled) = keys.remove("enabled")
+        && is_off(&enabled)
+    {
+        keys.insert("disabled".to_owned(), json!(true));
     }
     // Copilot CLI writes `tools: ["*"]` for all of them.
     if let Some(Value::Array(tools)) = keys.remove("tools")

@@ -27,8 +27,8 @@ pub(super) fn texts(property: &Value) -> Option<Vec<Choice>> {
         if values.len() > MAX_CHOICES {
             return None;
         }
-        let named = values.iter().enumerate().filter(|(_, value)| !value.is_null());
-        return named.map(|(at, value)| choice(value, names.get(at).and_then(Value::as_str))).collect();
+        let of_text = values.iter().enumerate().filter(|(_, value)| !value.is_null());
+        return of_text.map(|(at, value)| choice(value, names.get(at).and_then(Value::as_str))).collect();
     }
     let of_schema =
         |schema: &Value| choice(schema.get("const")?, schema.get("title").and_then(Value::as_str));

@@ -196,7 +196,7 @@ mod tests {
         let wide =
             json!({"properties": {"a": {"type": "object", "properties": many}, "b": {"type": "string"}}});
         assert_eq!(fields(&wide, &[]).into_string().matches("<input").count(), MAX_FIELDS - 1);
-        let groups = |inner: serde_json::Value| {
+        let groups = |inner: Value| {
             let of: serde_json::Map<_, _> = (0..60).map(|at| (format!("g{at}"), inner.clone())).collect();
             json!({"type": "object", "properties": of})
         };

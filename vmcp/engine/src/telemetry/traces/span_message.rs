@@ -377,7 +377,9 @@ mod tests {
             let spans: Vec<_> = (0..random.0.usize(..6)).map(|_| random.span()).collect();
             let resource = &resources[random.0.usize(..2)];
             let mut batch = SpanBatch::default();
-            spans.iter().for_each(|span| batch.add(span));
+            for span in &spans {
+                batch.add(span);
+            }
             assert_eq!(batch.count(), spans.len());
             let bytes = batch.into_request(&ResourceMessage::from(resource));
             let read = ExportTraceServiceRequest::decode(&*bytes).unwrap();
