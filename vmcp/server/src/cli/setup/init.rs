@@ -74,7 +74,7 @@ pub(in crate::cli) struct Arguments {
 
 /// Result for programs.
 #[derive(Debug, Default, Serialize)]
-struct Written {
+struct InitResult {
     /// File; `-` for standard output.
     file: String,
     /// False if the file stays as it was.
@@ -95,13 +95,13 @@ struct Written {
     yaml: Option<String>,
 }
 
-impl Written {
-    fn new(path: &Path, imported: Option<&Imported>) -> Written {
+impl InitResult {
+    fn new(path: &Path, imported: Option<&Imported>) -> InitResult {
         let file = path.display().to_string();
         let Some(imported) = imported else {
-            return Written { file, written: true, ..Written::default() };
+            return InitResult { file, written: true, ..InitResult::default() };
         };
-        Written {
+        InitResult {
             file,
             written: !imported.backends.is_empty(),
             imported: imported.backends.clone(),
@@ -168,7 +168,7 @@ fn init(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFai
     };
     let yaml = imported.as_ref().map_or(fresh, |imported| &imported.yaml);
     let names = imported.as_ref().map(|imported| &*imported.backends);
-    let mut result = Written::new(&path, imported.as_ref());
+    let mut result = InitResult::new(&path, imported.as_ref());
     if path == Path::new("-") {
         result.yaml = Some(yaml.to_owned());
         print_yaml(format, yaml, &result)?;
@@ -205,7 +205,7 @@ fn init(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFai
 }
 
 /// Writes the YAML as it is, or as a part of the result for programs.
-fn print_yaml(format: OutputFormat, yaml: &str, result: &Written) -> Result<(), CommandFailure> {
+fn print_yaml(format: OutputFormat, yaml: &str, result: &InitResult) -> Result<(), CommandFailure> {
     match format {
         OutputFormat::Table => output::result(yaml),
         OutputFormat::Json | OutputFormat::Yaml => output::print_for_programs(format, result),
@@ -228,7 +228,7 @@ fn write_manifests(
     if imported.restricts_tools {
         notes::note("note: the other client's lists of tools are left out: name an MCPToolConfig");
     }
-    let mut result = Written::new(path, Some(&imported));
+    let mut result = InitResult::new(path, Some(&imported));
     // The values are in the manifests, and what stays out is told.
     result.secrets.clear();
     result.notes.extend(made.left_out.iter().cloned());
