@@ -12,6 +12,8 @@ NPM_PROCESSORS = {"x86_64": "x64", "aarch64": "arm64"}
 NPM_SYSTEMS = {"linux": "linux", "macos": "darwin"}
 # Oldest glibc of a manylinux tag; a static program runs there too.
 OLDEST_GLIBC = 17
+# Minor version of glibc 2 that first starts programs with packed relocations.
+GLIBC_OF_PACKED_RELOCATIONS = 36
 LOAD, DYNAMIC, INTERPRETER = 1, 2, 3
 STRING_TABLE, STRING_TABLE_SIZE = 5, 10
 VERSION_MIN_MACOS, BUILD_VERSION = 0x24, 0x32
@@ -86,7 +88,10 @@ def _read_elf(content, path, platform, processor):
     segments = [struct.unpack_from("<IIQQQQ", content, headers + at * size) for at in range(count)]
     if not any(kind == INTERPRETER for kind, *_ in segments):
         return Binary(platform, path, True, None)
-    versions = re.findall(rb"\0GLIBC_2\.(\d+)", _dynamic_strings(content, segments))
+    strings = _dynamic_strings(content, segments)
+    versions = re.findall(rb"\0GLIBC_2\.(\d+)", strings)
+    if b"\0GLIBC_ABI_DT_RELR\0" in strings:
+        versions.append(GLIBC_OF_PACKED_RELOCATIONS)
     if not versions:
         raise BinaryError(f"{path} has a loader but no version of glibc: build it for musl or glibc")
     return Binary(platform, path, False, max(OLDEST_GLIBC, *map(int, versions)))

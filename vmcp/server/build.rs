@@ -15,7 +15,7 @@ fn main() {
     let is_packed = match set("CARGO_CFG_TARGET_ENV").as_str() {
         "musl" => !set("RUSTC_LINKER").contains("zig"),
         // Some versions of mold leave out the version of glibc that the option needs; lld is in the toolchain.
-        "gnu" => lld_of_the_toolchain().is_some_and(|folder| {
+        "gnu" => lld_of_the_toolchain().filter(|_| glibc_starts_packed_programs()).is_some_and(|folder| {
             println!("cargo:rustc-link-arg-bins=-B{}", folder.display());
             println!("cargo:rustc-link-arg-bins=-fuse-ld=lld");
             true
@@ -25,6 +25,25 @@ fn main() {
     if is_packed {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
+}
+
+/// Oldest minor version of glibc 2 that starts programs with packed relocations.
+const OLDEST_GLIBC: u32 = 36;
+
+/// Returns true if the program is built for this machine's own glibc, which starts programs with packed
+/// relocations. An older one refuses them: it lacks the version `GLIBC_ABI_DT_RELR`.
+fn glibc_starts_packed_programs() -> bool {
+    let is_native =
+        std::env::var("HOST").is_ok_and(|host| std::env::var("TARGET").is_ok_and(|it| it == host));
+    is_native && glibc().is_some_and(|minor| minor >= OLDEST_GLIBC)
+}
+
+/// Returns the minor version of this machine's glibc 2.
+fn glibc() -> Option<u32> {
+    let printed = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
+    let text = String::from_utf8(printed.stdout).ok()?;
+    let version = text.trim().strip_prefix("glibc 2.")?;
+    version.split('.').next()?.parse().ok()
 }
 
 /// Returns the folder of `ld.lld` in the Rust toolchain of this machine.

@@ -272,3 +272,29 @@ impl<P: Eq + Hash> Drop for Place<'_, P> {
 fn died(how: &str) -> Failure {
     Failure::new("WorkerError", format!("the worker process {how}; the next script gets a new one"))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+
+    #[test]
+    fn each_worker_that_is_being_started_has_at_most_one_script() {
+        let program = WorkerProgram { program: PathBuf::from("no program"), arguments: Vec::new() };
+        let pool = WorkerPool::<u8>::new(program);
+        let bounds = ResourceBounds { memory: 1 << 20, cpu_seconds: 1 };
+        let settings = PoolSettings { warm: 1, running: 9, running_per_principal: 9, bounds };
+        assert!(pool.next_started().is_none(), "none is being started");
+        assert!(pool.is_start_due(settings));
+        assert!(!pool.is_start_due(settings), "one is being started already");
+        drop(pool.next_started().unwrap());
+        let mut waiting = pool.next_started().expect("the script before was cancelled");
+        assert!(pool.next_started().is_none(), "the worker has its script");
+        assert_eq!(waiting.try_recv().unwrap_err(), TryRecvError::Empty);
+        assert!(!pool.add_started(None, settings));
+        assert_eq!(waiting.try_recv().unwrap_err(), TryRecvError::Closed, "the script starts its own");
+        assert!(pool.next_started().is_none());
+        assert!(pool.is_start_due(settings), "the failed start is counted no more");
+    }
+}

@@ -202,6 +202,8 @@ async fn an_operator_calls_as_a_chosen_identity_and_the_audit_names_both() {
 
     let none = ann.call("echo", "echo", &[message]).await;
     assert!(none.contains("clients prove who they are here"), "{none}");
+    let no_claims = ann.call("echo", "echo", &[message, ("claims", "{}")]).await;
+    assert!(no_claims.contains("clients prove who they are here"), "{no_claims}");
     let wrong = ann.call("echo", "echo", &[message, ("claims", "[1]")]).await;
     assert!(wrong.contains("claims: no JSON object"), "{wrong}");
     let as_alice = ann.call("echo", "echo", &[message, ("who", "alice")]).await;

@@ -8,7 +8,7 @@ use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 /// Labels of an exemplar; together within the 128 characters that OpenMetrics allows.
-/// Every call makes two, and few are read: they are text only there.
+/// Every call makes two, and few are read: only a reader turns them into text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceLabels {
     /// Id of the trace, shown as 32 hexadecimal digits.

@@ -234,12 +234,14 @@ fn caller(
     operator: &str,
 ) -> Result<Principal, String> {
     let snapshot = door.engine().snapshot();
-    if client.is_anonymous() && !snapshot.authentication.is_anonymous() {
+    let chosen = principal(&client.request(&snapshot.config, "")?, &snapshot.config)?;
+    let is_known = matches!(chosen.identity, Identity::Known(_));
+    // The identity is judged and not the form, which may have claims such as `{}`.
+    if !is_known && !snapshot.authentication.is_anonymous() {
         return Err(WANTS_SUBJECT.to_owned());
     }
-    let chosen = principal(&client.request(&snapshot.config, "")?, &snapshot.config)?;
     // A client without credentials has nothing to lend.
-    let operator = matches!(chosen.identity, Identity::Known(_)).then(|| operator.into());
+    let operator = is_known.then(|| operator.into());
     Ok(Principal { address, operator, ..chosen })
 }
 

@@ -19,6 +19,7 @@ macro_rules! line {
         tracing::$level!(
             target: "vmcp::audit",
             subject = $record.principal.identity.subject(),
+            operator = $record.principal.operator.as_deref(),
             $($field = $value,)*
             outcome = $record.outcome.label(),
             latency_ms = $record.took.as_secs_f64() * 1e3,

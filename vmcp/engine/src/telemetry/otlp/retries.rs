@@ -16,7 +16,7 @@ const MAX_RETRIES: u32 = 3;
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// Longest jitter, in milliseconds.
 const MAX_JITTER_MS: u64 = 100;
-/// Statuses that another attempt may not meet.
+/// Statuses after which another attempt may succeed.
 const PASSING: [StatusCode; 4] = [
     StatusCode::TOO_MANY_REQUESTS,
     StatusCode::BAD_GATEWAY,

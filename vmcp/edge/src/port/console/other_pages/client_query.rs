@@ -56,9 +56,13 @@ impl ClientQuery {
         Ok(ExplainRequest { tool: tool.to_owned(), claims: self.claims(config)?, profile, query: None })
     }
 
-    /// Returns true for the question about a client without credentials.
+    /// Returns true for the question about a client without credentials. An object of no claims names no
+    /// client either.
     pub(in crate::port::console) fn is_anonymous(&self) -> bool {
-        self.who.is_empty() && self.claims.trim().is_empty()
+        let claims = self.claims.trim();
+        let is_empty_object =
+            || serde_json::from_str::<Map<String, Value>>(claims).is_ok_and(|claims| claims.is_empty());
+        self.who.is_empty() && (claims.is_empty() || is_empty_object())
     }
 
     /// Returns true if the client uses the path of a profile.
@@ -153,6 +157,15 @@ mod tests {
         assert_eq!(Value::Object(bob), serde_json::json!({"groups": ["staff"], "sub": "bob", "iss": ""}));
         assert!(claims("bob", "[1]").unwrap_err().starts_with("claims: "));
         assert!(claims(&"b".repeat(MAX_CHARS + 1), "").unwrap_err().starts_with("who: "));
+        for (who, claims, is_anonymous) in [
+            ("", " ", true),
+            ("", " { } ", true),
+            ("", "[]", false),
+            ("", "{\"sub\": \"x\"}", false),
+            ("bob", "{}", false),
+        ] {
+            assert_eq!(query(who, claims).is_anonymous(), is_anonymous, "{who:?} {claims}");
+        }
     }
 
     #[test]

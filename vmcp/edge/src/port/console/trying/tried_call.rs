@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_backend::{ClientFacts, Event, EventReceiver, Question, RpcOutcome, event_queue};
+use vmcp_backend::{ClientFacts, Event, EventReceiver, EventSender, Question, RpcOutcome, event_queue};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::access::policy::Policy;
 use vmcp_engine::engine::Engine;
@@ -21,7 +21,7 @@ use crate::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
 
 /// Questions that the console answers: forms and addresses.
 const CAPABILITIES: &str = r#"{"elicitation":{"form":{},"url":{}}}"#;
-/// Events of a call that wait; beyond them the server waits (backpressure).
+/// Questions of a call that the page has not read; a further one is refused, or waits.
 const EVENT_QUEUE: usize = 64;
 /// Open questions of a call; a further one is refused.
 const MAX_QUESTIONS: usize = 32;
@@ -56,10 +56,17 @@ pub(super) enum Step {
     Asks(TriedCall),
 }
 
+/// Returns a sender to the same queue that drops notifications: while a person thinks, progress and log
+/// messages would fill the queue, and keep a question out.
+fn of_questions(sender: &EventSender) -> EventSender {
+    sender.mapped(Arc::new(|event: Event| matches!(event, Event::Question(_)).then_some(event)))
+}
+
 impl TriedCall {
     /// Begins a call for `principal`.
     pub(super) fn begin(engine: Engine, principal: Principal, call: OperatorCall) -> TriedCall {
         let (sender, events) = event_queue(EVENT_QUEUE);
+        let sender = of_questions(&sender);
         let capabilities = RawValue::from_string(CAPABILITIES.to_owned()).ok().map(Arc::from);
         let caller = Caller {
             principal,
@@ -142,5 +149,27 @@ impl TriedCall {
     /// Returns true if the policies have changed since they judged the call.
     pub(super) fn is_outdated(&self, policy: &Arc<dyn Policy>) -> bool {
         !Arc::ptr_eq(&self.policy, policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn notifications_keep_no_question_out() {
+        let (sender, mut events) = event_queue(EVENT_QUEUE);
+        let sender = of_questions(&sender);
+        for _ in 0..=EVENT_QUEUE {
+            let message = RawValue::from_string("{}".to_owned()).unwrap();
+            sender.try_send(Event::Notification(message)).unwrap();
+        }
+        let (answer, _answered) = oneshot::channel();
+        let question = Question { method: methods::ELICIT.into(), params: None, answer };
+        sender.try_send(Event::Question(question)).unwrap();
+        assert!(matches!(events.try_recv(), Some(Event::Question(_))));
+        assert!(events.try_recv().is_none());
     }
 }
