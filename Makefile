@@ -225,4 +225,4 @@ olm-validate: ## Validate deploy/olm by the rules of OLM and OperatorHub (built 
 	@scripts/olm-validate.sh --install
 
 clean-cache: ## Remove what make put into the cache: builds, servers, tools, the model
-	rm -rf $(CARGO_TARGET_DIR) $(CACHE)/packages $(CACHE)/servers $(CACHE)/tools $(NODE_COMPILE_CACHE) $(VMCP_MODEL_DIR)
+	rm -rf $(CARGO_TARGET_DIR) $(CACHE)/packages $(CACHE)/servers $(CACHE)/tools $(CACHE)/node-compile-cache $(VMCP_MODEL_DIR)
