@@ -91,7 +91,7 @@ test-control-plane: need-go build-tests control-plane ## Run the tests of the op
 test-oldest-kubernetes: need-go build-tests control-plane-oldest ## Run those of them that depend on its version on the oldest one that is supported
 	@components=$(KUBEBUILDER_ASSETS) && { [ -n "$$components" ] || components=$$(tests/kubernetes/components/build.sh oldest); } && \
 	  VMCP_SUITE="oldest " KUBEBUILDER_ASSETS=$$components RUST_TEST_THREADS=$(CONTROL_PLANE_THREADS) $(REPORT) $(STAGE) "scenarios of the oldest control plane" \
-	  scripts/test.sh --test control_plane -- resources security packaging repair restore virtual_mcp_server --skip packaging::values_for_day_two
+	  scripts/test.sh --test control_plane -- resources security lent_references packaging repair restore virtual_mcp_server --skip packaging::values_for_day_two
 
 # Built before the tests: the first build takes minutes, and its progress is seen only outside of a test.
 control-plane: need-go setup
@@ -225,4 +225,4 @@ olm-validate: ## Validate deploy/olm by the rules of OLM and OperatorHub (built 
 	@scripts/olm-validate.sh --install
 
 clean-cache: ## Remove what make put into the cache: builds, servers, tools, the model
-	rm -rf $(CARGO_TARGET_DIR) $(CACHE)/packages $(CACHE)/servers $(CACHE)/tools $(NODE_COMPILE_CACHE) $(VMCP_MODEL_DIR)
+	rm -rf $(CARGO_TARGET_DIR) $(CACHE)/packages $(CACHE)/servers $(CACHE)/tools $(CACHE)/node-compile-cache $(VMCP_MODEL_DIR)

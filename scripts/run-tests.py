@@ -32,7 +32,11 @@ class Report:
 
     def __init__(self, binary):
         # VMCP_SUITE tells two runs of one binary apart.
-        self.binary = os.environ.get("VMCP_SUITE", "") + re.sub(r"-[0-9a-f]{16}$", "", os.path.basename(binary))
+        name = re.sub(r"-[0-9a-f]{16}$", "", os.path.basename(binary))
+        if name == "it":
+            # Several packages have a binary of this name; cargo names the package.
+            name = os.environ.get("CARGO_PKG_NAME", name)
+        self.binary = os.environ.get("VMCP_SUITE", "") + name
         self.failures = []
         self.total = 0
         self.ended = 0

@@ -30,8 +30,8 @@ pub use chart::{RELEASE, chart, older_chart};
 pub use endpoint::Endpoint;
 pub use namespace::Namespace;
 
-/// Longest wait until discovery lists a kind that was defined a moment ago.
-const DISCOVERY_LAG: Duration = Duration::from_secs(5);
+/// Longest wait until discovery lists a kind that was defined a moment ago, on a busy machine.
+const DISCOVERY_LAG: Duration = Duration::from_secs(30);
 
 /// A cluster that answers, as its administrator sees it. `programs` are ours; `None` for those on the `PATH`.
 #[derive(Debug, Clone)]

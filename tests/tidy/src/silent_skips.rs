@@ -63,9 +63,17 @@ fn examples(source: &str) -> Vec<usize> {
 
 /// Returns true if rustdoc runs, or compiles, code behind a fence with these words: Rust is its default.
 fn is_run(words: &str) -> bool {
-    let known = ["rust", "should_panic", "no_run", "compile_fail", "test_harness"];
-    let mut words = words.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
-    words.all(|word| known.contains(&word) || word.starts_with("edition"))
+    let words: Vec<_> = words.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty()).collect();
+    let is_ignored = words.iter().any(|word| word.starts_with("ignore"));
+    !is_ignored && (words.is_empty() || words.iter().any(|word| is_of_rust(word)))
+}
+
+/// Returns true for a word of rustdoc, such as `no_run`, `edition2024` or `E0308`, the code of an error.
+fn is_of_rust(word: &str) -> bool {
+    let known = ["rust", "should_panic", "no_run", "compile_fail", "test_harness", "standalone_crate"];
+    let code = word.strip_prefix('E');
+    let is_code = code.is_some_and(|code| code.len() == 4 && code.bytes().all(|byte| byte.is_ascii_digit()));
+    known.contains(&word) || word.starts_with("edition") || is_code
 }
 
 #[cfg(test)]
@@ -101,5 +109,15 @@ mod tests {
         let found = unrun_examples(&repository);
         let places: Vec<_> = found.iter().map(|finding| (finding.path.as_str(), finding.line)).collect();
         assert_eq!(places, [("vmcp/a/src/f.rs", 2), ("vmcp/a/src/f.rs", 5)]);
+    }
+
+    #[test]
+    fn words_of_a_fence_tell_if_rustdoc_runs_it() {
+        for words in ["", "rust", "compile_fail,E0308", "edition2024, no_run"] {
+            assert!(is_run(words), "{words}");
+        }
+        for words in ["text", "json", "ignore", "rust,ignore"] {
+            assert!(!is_run(words), "{words}");
+        }
     }
 }

@@ -213,7 +213,10 @@ async fn the_number_of_pods_of_an_autoscaler_is_handed_over() {
     };
     let replicas = place.eventually("the number to belong to the autoscaler", handed_over).await;
     assert_eq!(replicas, Some(4), "those of the Deployment");
-    let target = place.json("hpa/x-vmcp").await["spec"]["scaleTargetRef"]["kind"].take();
-    assert_eq!(target, "StatefulSet");
+    let follows = async || {
+        let target = place.json("hpa/x-vmcp").await["spec"]["scaleTargetRef"]["kind"].take();
+        (target == "StatefulSet").then_some(())
+    };
+    place.eventually("an autoscaler of the StatefulSet", follows).await;
     place.remove().await;
 }

@@ -90,6 +90,9 @@ pub(super) async fn define_foreign(cluster: &Cluster) {
 /// Returns the condition that complains about an object; `None` once the operator has looked at it and found
 /// it valid. Pods need not run.
 fn complaint(object: &Value) -> Option<String> {
+    if object.is_null() {
+        return Some("it does not exist".to_owned());
+    }
     let status = &object["status"];
     if status["observedGeneration"] != object["metadata"]["generation"] {
         return Some("not looked at".to_owned());

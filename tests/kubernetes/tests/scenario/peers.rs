@@ -87,7 +87,8 @@ async fn the_headless_service_has_an_endpoint_for_each_replica() {
     }
     let mut looks = 0_u32;
     let found = async || {
-        if looks.is_multiple_of(100) {
+        // Every five seconds at most: a node that is silent for 40 is taken for lost.
+        if looks.is_multiple_of(20) {
             report(&nodes, &node).await;
         }
         looks += 1;

@@ -187,8 +187,7 @@ async fn the_operator_changes_one_annotation_of_a_pod_and_nothing_else() {
     let place = namespace_of_tenant(&cluster, "pods").await;
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {a: b}}, \
                spec: {containers: [{name: c, image: i}]}}";
-    // Refused until the namespace has its default account.
-    place.eventually("the pod to be taken", async || place.try_apply(pod).await.ok()).await;
+    place.apply(pod).await;
     let operator = client_as(&cluster, "system:serviceaccount:vmcp-system:vmcp-operator").await;
     let pods: Api<Pod> = Api::namespaced(operator, &place.name);
     let patch = async |change: Value| {
