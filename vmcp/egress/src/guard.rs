@@ -61,6 +61,11 @@ impl GuardedTcp {
         Self { tcp, guard }
     }
 
+    /// True if some addresses are refused.
+    pub(crate) fn refuses(&self) -> bool {
+        self.guard.is_some()
+    }
+
     /// Connects to the host and port of a URI.
     pub async fn connect(&self, target: Uri) -> Result<TokioIo<TcpStream>, BoxError> {
         self.judge_written_address(&target)?;
