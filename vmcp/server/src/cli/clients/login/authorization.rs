@@ -134,8 +134,8 @@ pub(super) fn not_signed_in(OutgoingError { reason, detail }: OutgoingError) -> 
 
 /// Finds the authorization server. The person has chosen this server: its authorization server may be at a
 /// private address, but neither a link-local one nor, unless the server itself is, a loopback one. A resource
-/// that calls itself by its URL with a slash at its end, or without, is the same. A server that a client added
-/// may name public addresses alone.
+/// that calls itself by its URL with a slash at its end, or without, is the same. A server that a client
+/// added may name public addresses alone.
 async fn discovered(
     url: &Url,
     challenge: Option<&str>,
