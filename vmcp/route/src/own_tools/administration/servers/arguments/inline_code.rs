@@ -3,21 +3,31 @@
 //! code could be any program.
 
 /// Shells that run the text behind `-c`, or behind `/c` and `-Command`.
-const SHELLS: [&str; 16] = [
+const SHELLS: [&str; 26] = [
     "ash",
     "bash",
     "busybox",
     "cmd",
     "csh",
     "dash",
+    "elvish",
     "fish",
+    "hush",
     "ksh",
+    "lksh",
     "mksh",
     "nu",
+    "oksh",
+    "osh",
+    "posh",
     "powershell",
     "pwsh",
+    "rbash",
+    "rksh",
     "sh",
     "tcsh",
+    "toybox",
+    "xonsh",
     "yash",
     "zsh",
 ];
@@ -224,6 +234,7 @@ mod tests {
             ("docker run -i alpine sh -c x", "sh"),
             ("wine cmd /c x", "cmd"),
             ("wine cmd /s/cx", "cmd"),
+            ("docker run -i alpine rbash -c x", "rbash"),
             ("python -m timeit x", "python"),
             ("perl -MPOSIX;x", "perl"),
             ("bun exec x", "bun"),
