@@ -206,15 +206,15 @@ pub fn may_lead_inside(url: &Url) -> Option<&'static str> {
     lacks_public_domain(name).then_some("a name without a public domain, which the cluster's DNS completes")
 }
 
-/// Returns true if the host of a URL is visibly of the inside, to a person who reads the URL: an inner address,
-/// a name of the local network, or one without a public domain, such as `mcp.corp`.
+/// Returns true if the host of a URL is visibly of the inside, to a person who reads the URL: an inner
+/// address, a name of the local network, or one without a public domain, such as `mcp.corp`.
 #[must_use]
 pub fn is_visibly_inside(url: &Url) -> bool {
     inside(url).is_some() || matches!(url.host(), Some(Host::Domain(name)) if lacks_public_domain(name))
 }
 
-/// Returns true for a name with a dot whose last label is no public top-level domain. A dot at the end makes a
-/// name complete.
+/// Returns true for a name with a dot whose last label is no public top-level domain. A dot at the end makes
+/// a name complete.
 fn lacks_public_domain(name: &str) -> bool {
     let Some((_, last)) = name.rsplit_once('.') else { return false };
     !(last.is_empty()

@@ -93,7 +93,8 @@ impl ProxyConnector {
                 Some(guarded) => guarded.connect(target).await?,
                 None => self.tcp.oneshot(target).await?,
             };
-            return Ok(ProxiedStream { stream: MaybeHttpsStream::Http(stream), is_absolute: false });
+            let stream = MaybeHttpsStream::Http(stream);
+            return Ok(ProxiedStream { stream, is_absolute: false, serves_once: false });
         };
         if let Some(guarded) = &self.guarded {
             guarded.judge_behind_proxy(&target).await?;
@@ -105,7 +106,9 @@ impl ProxyConnector {
         let address = if is_plain && !is_absolute { with_port(&target, 80) } else { target.clone() };
         let stream = through(&intercept, is_absolute, self.to_proxy.clone(), self.tcp.clone(), address);
         let stream = stream.await.map_err(|source| ProxyError { proxy: proxy(), source })?;
-        Ok(ProxiedStream { stream, is_absolute })
+        // The proxy resolves the name again for each request, so each request is judged again.
+        let serves_once = is_absolute && self.guarded.as_ref().is_some_and(GuardedTcp::refuses);
+        Ok(ProxiedStream { stream, is_absolute, serves_once })
     }
 }
 
@@ -174,6 +177,8 @@ pub struct ProxiedStream {
     stream: Stream,
     /// True if requests name their target by an absolute URI.
     is_absolute: bool,
+    /// True if the connection carries one request, and leaves the pool.
+    serves_once: bool,
 }
 
 impl Connection for ProxiedStream {
@@ -183,7 +188,11 @@ impl Connection for ProxiedStream {
             // The protocol of the proxy says nothing about that of the target.
             MaybeHttpsStream::Https(_) => Connected::new(),
         };
-        connected.proxy(self.is_absolute).extra(OpenedAt(Instant::now()))
+        let connected = connected.proxy(self.is_absolute).extra(OpenedAt(Instant::now()));
+        if self.serves_once {
+            connected.poison();
+        }
+        connected
     }
 }
 

@@ -6,9 +6,10 @@
 use std::error::Error;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use std::vec;
 
 use http::Uri;
@@ -20,6 +21,13 @@ use tower::{Service, ServiceExt as _};
 
 /// Judges an address before a connection to it; the error describes the address, and names the remedy.
 pub type AddressGuard = fn(IpAddr) -> Result<(), String>;
+
+/// Time for looking up a name that a proxy will look up again; without an answer the proxy decides.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Names of cloud metadata services, which a proxy could resolve though this machine does not.
+const METADATA_NAMES: [&str; 3] = ["metadata.google.internal", "metadata.goog", "instance-data.ec2.internal"];
+/// Address of metadata services.
+const METADATA_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -53,6 +61,11 @@ impl GuardedTcp {
         Self { tcp, guard }
     }
 
+    /// True if some addresses are refused.
+    pub(crate) fn refuses(&self) -> bool {
+        self.guard.is_some()
+    }
+
     /// Connects to the host and port of a URI.
     pub async fn connect(&self, target: Uri) -> Result<TokioIo<TcpStream>, BoxError> {
         self.judge_written_address(&target)?;
@@ -60,15 +73,20 @@ impl GuardedTcp {
     }
 
     /// Judges the target of a connection that a proxy opens. The proxy resolves the name by itself and may
-    /// take any of its addresses: one refused address refuses the name. A name that does not resolve here is
-    /// the proxy's.
+    /// take any of its addresses: one refused address refuses the name. A name that does not resolve here
+    /// within two seconds is the proxy's. Names of metadata services have their address everywhere.
     pub async fn judge_behind_proxy(&self, target: &Uri) -> Result<(), BoxError> {
         self.judge_written_address(target)?;
         let (Some(guard), Some(host)) = (self.guard, target.host()) else { return Ok(()) };
         if written_address(host).is_some() {
             return Ok(());
         }
-        let Ok(found) = tokio::net::lookup_host((host, 0)).await else { return Ok(()) };
+        if is_metadata_name(host) {
+            judge(guard, host, METADATA_ADDRESS)?;
+            return Ok(());
+        }
+        let found = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((host, 0))).await;
+        let Ok(Ok(found)) = found else { return Ok(()) };
         for address in found {
             judge(guard, host, address.ip())?;
         }
@@ -80,6 +98,12 @@ impl GuardedTcp {
         let (Some(guard), Some(host)) = (self.guard, target.host()) else { return Ok(()) };
         written_address(host).map_or(Ok(()), |address| judge(guard, host, address))
     }
+}
+
+/// Returns true for the name of a cloud metadata service.
+pub fn is_metadata_name(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    METADATA_NAMES.iter().any(|name| name.eq_ignore_ascii_case(host))
 }
 
 fn written_address(host: &str) -> Option<IpAddr> {
@@ -188,6 +212,15 @@ mod tests {
         let target: Uri = format!("http://127.0.0.1:{port}/mcp").parse().unwrap();
         for guard in [None, Some((|_| Ok(())) as AddressGuard)] {
             GuardedTcp::new(guard, |_| ()).connect(target.clone()).await.unwrap();
+        }
+        for name in ["metadata.google.internal", "Metadata.Goog."] {
+            let target: Uri = format!("http://{name}/computeMetadata/v1/").parse().unwrap();
+            let error =
+                GuardedTcp::new(Some(ten_alone), |_| ()).judge_behind_proxy(&target).await.unwrap_err();
+            assert!(
+                error.to_string().starts_with(&format!("{name} has the address 169.254.169.254")),
+                "{error}"
+            );
         }
         let unknown: Uri = "http://tools.invalid/".parse().unwrap();
         GuardedTcp::new(Some(ten_alone), |_| ()).judge_behind_proxy(&unknown).await.unwrap();

@@ -3,8 +3,8 @@
 //!
 //! [`Proxies`] decides; [`ProxyConnector`] is a connector of hyper that follows the decision, by an absolute
 //! request target for `http`, by a `CONNECT` tunnel for `https`, or by SOCKS 5. What is on this machine or in
-//! the cluster is never reached through a proxy: see [`Proxies::proxy_for`]. [`GuardedTcp`] judges the addresses of
-//! hosts at the moment of connecting.
+//! the cluster is never reached through a proxy: see [`Proxies::proxy_for`]. [`GuardedTcp`] judges the
+//! addresses of hosts at the moment of connecting.
 
 mod connector;
 mod direct;
@@ -15,6 +15,6 @@ mod trust;
 pub use crate::connector::{
     Http2Connector, OpenedAt, ProxiedStream, ProxyConnector, ProxyError, http2_connector,
 };
-pub use crate::guard::{AddressGuard, GuardedResolver, GuardedTcp, RefusedAddress};
+pub use crate::guard::{AddressGuard, GuardedResolver, GuardedTcp, RefusedAddress, is_metadata_name};
 pub use crate::proxies::Proxies;
 pub use crate::trust::{ca_certificates, client_tls, read_ca_bundle};

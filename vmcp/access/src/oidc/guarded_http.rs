@@ -19,7 +19,7 @@ use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use url::{Host, Url};
 use vmcp_config::OidcIssuer;
 use vmcp_config::addresses::AddressClass;
-use vmcp_egress::Proxies;
+use vmcp_egress::{Proxies, is_metadata_name};
 use vmcp_error_chain::error_chain;
 
 /// Time limit of one request with its answer.
@@ -29,8 +29,6 @@ const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Time for looking a name up that a proxy will look up again; without an answer the proxy decides.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
-/// Names of cloud metadata services, which a proxy could resolve though this machine does not.
-const METADATA_NAMES: [&str; 3] = ["metadata.google.internal", "metadata.goog", "instance-data.ec2.internal"];
 
 /// A document that could not be fetched.
 #[derive(Debug, thiserror::Error)]
@@ -209,7 +207,7 @@ impl GuardedClient {
     pub(crate) async fn check(&self, url: &Url) -> Result<(), FetchError> {
         self.check_literal(url)?;
         let Some(Host::Domain(name)) = url.host() else { return Ok(()) };
-        if METADATA_NAMES.contains(&name.trim_end_matches('.').to_ascii_lowercase().as_str()) {
+        if is_metadata_name(name) {
             return Err(FetchError::Metadata(url.clone()));
         }
         if self.proxies.proxy_for_url(url).is_none() {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{Secret, TokenEndpoint};
 
 use super::OutgoingError;
@@ -62,6 +63,9 @@ pub struct Login {
     /// Expiry of the access token, in seconds since 1970; `None`: not told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
+    /// Addresses that the host of the token endpoint may have: those of the backend at the time of the login.
+    #[serde(default)]
+    pub addresses: ReachableAddresses,
 }
 
 /// The folder of the logins.
@@ -154,26 +158,45 @@ pub struct CodeGrant {
     pub redirect: String,
     /// The `resource` parameter (RFC 8707).
     pub resource: String,
+    /// Addresses that the host of the token endpoint may have, and never link-local ones.
+    pub addresses: ReachableAddresses,
+}
+
+/// Returns an HTTP client for URLs that a server named, behind an SSRF guard. The client follows no redirect.
+/// It connects to public addresses, to private and loopback ones unless `addresses` is `public`, and never to
+/// link-local ones.
+pub async fn guarded_client(
+    urls: &[&Url],
+    addresses: ReachableAddresses,
+) -> Result<reqwest::Client, OutgoingError> {
+    let refused = |error: FetchError| OutgoingError {
+        reason: "an address that the server names may not be asked".to_owned(),
+        detail: error.to_string(),
+    };
+    let rules = GuardRules {
+        allow_http: true,
+        allow_private: addresses != ReachableAddresses::Public,
+        private_setting: "`addresses: local` of the backend",
+    };
+    let guarded = GuardedClient::with_rules(rules, None).map_err(refused)?;
+    for url in urls {
+        guarded.check(url).await.map_err(refused)?;
+    }
+    Ok(guarded.client().clone())
 }
 
 impl Login {
     /// Exchanges a code for tokens. Reads the answer as leniently as that of a renewal: servers send
     /// `expires_in` as a text, `scope` as a list, and no `token_type`.
     pub async fn exchange(grant: CodeGrant) -> Result<Login, OutgoingError> {
-        let CodeGrant { token_url, client_id, client_secret, secret_in_body, .. } = grant;
-        let refused = |error: FetchError| OutgoingError {
-            reason: "the token endpoint may not be asked".to_owned(),
-            detail: error.to_string(),
-        };
-        let rules = GuardRules { allow_http: true, allow_private: true, private_setting: "allowPrivateIp" };
-        let guarded = GuardedClient::with_rules(rules, None).map_err(refused)?;
-        guarded.check(&token_url).await.map_err(refused)?;
+        let CodeGrant { token_url, client_id, client_secret, secret_in_body, addresses, .. } = grant;
+        let http = guarded_client(&[&token_url], addresses).await?;
         let endpoint = TokenEndpoint {
             url: token_url.clone(),
             client_id: Some(client_id.clone()),
             client_secret: client_secret.clone().map(Secret::from),
         };
-        let provider = Provider::new(endpoint, HttpClient::from_client(guarded.client().clone()));
+        let provider = Provider::new(endpoint, HttpClient::from_client(http));
         let provider = if secret_in_body { provider.with_secret_in_body() } else { provider };
         let form = [
             ("grant_type", "authorization_code"),
@@ -191,6 +214,7 @@ impl Login {
             access_token: answer.access_token.expose().to_owned(),
             refresh_token: answer.refresh_token.as_ref().map(|token| token.expose().to_owned()),
             expires_at: answer.life().map(|life| now().saturating_add(life.as_secs())),
+            addresses,
         })
     }
 
@@ -247,8 +271,15 @@ impl LoginTokens {
         };
         let form =
             [("grant_type", "refresh_token"), ("refresh_token", &*refresh), ("resource", &*login.resource)];
-        let answer = Provider::new(endpoint, self.http.clone()).access_token(&form).await;
-        let answer = answer.map_err(|error| self.sign_in(&format!("{}; {}", error.reason, error.detail)))?;
+        let failed = |error: OutgoingError| self.sign_in(&format!("{}; {}", error.reason, error.detail));
+        let http = match login.addresses {
+            ReachableAddresses::Any => self.http.clone(),
+            addresses => {
+                let client = guarded_client(&[&login.token_url], addresses).await;
+                HttpClient::from_client(client.map_err(failed)?)
+            }
+        };
+        let answer = Provider::new(endpoint, http).access_token(&form).await.map_err(failed)?;
         login.expires_at = answer.life().map(|life| now().saturating_add(life.as_secs()));
         login.access_token = answer.access_token.expose().to_owned();
         if let Some(rotated) = &answer.refresh_token {
@@ -349,6 +380,7 @@ mod tests {
                 verifier: "v".to_owned(),
                 redirect: "http://127.0.0.1/callback".to_owned(),
                 resource: "https://tracker.example/mcp".to_owned(),
+                addresses: ReachableAddresses::Local,
             };
             let login = Login::exchange(grant).await.unwrap();
             let rest = login.expires_at.map(|at| at.saturating_sub(now()));
@@ -357,6 +389,61 @@ mod tests {
                 rest.is_some() == life.is_some()
                     && rest.unwrap_or_default().abs_diff(life.unwrap_or_default()) < 5
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn the_code_and_each_renewal_go_to_addresses_of_the_backend_alone() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let token = || async { Json(json!({"access_token": "new", "expires_in": 3600})) };
+        let app = Router::new().route("/token", post(token));
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let folder = tempfile::tempdir().unwrap();
+        let logins = Logins::in_folder(folder.path().to_owned());
+        let url: Url = "https://tracker.example/mcp".parse().unwrap();
+        for host in ["127.0.0.1", "localhost"] {
+            for (addresses, is_reached) in [
+                (ReachableAddresses::Public, false),
+                (ReachableAddresses::Local, true),
+                (ReachableAddresses::Any, true),
+            ] {
+                let token_url: Url = format!("http://{host}:{port}/token").parse().unwrap();
+                let grant = CodeGrant {
+                    token_url: token_url.clone(),
+                    client_id: "vmcp".to_owned(),
+                    client_secret: None,
+                    secret_in_body: false,
+                    code: "c".to_owned(),
+                    verifier: "v".to_owned(),
+                    redirect: "http://127.0.0.1/callback".to_owned(),
+                    resource: url.to_string(),
+                    addresses,
+                };
+                let exchanged = Login::exchange(grant).await;
+                assert_eq!(exchanged.is_ok(), is_reached, "{host} {addresses:?}");
+                let expired = Login {
+                    token_url,
+                    client_id: "vmcp".to_owned(),
+                    client_secret: None,
+                    resource: url.to_string(),
+                    access_token: "old".to_owned(),
+                    refresh_token: Some("refresh".to_owned()),
+                    expires_at: Some(0),
+                    addresses,
+                };
+                logins.store("tracker", &url, &expired).unwrap();
+                let tokens =
+                    LoginTokens::new("tracker", Some(folder.path().to_owned()), HttpClient::default());
+                match tokens.fetch(None).await {
+                    Ok(_) => assert!(is_reached, "{host} {addresses:?}"),
+                    Err(error) => {
+                        assert!(!is_reached, "{host} {addresses:?}: {}", error.detail);
+                        assert!(error.detail.contains("`addresses: local`"), "{host}: {}", error.detail);
+                    }
+                }
+            }
         }
     }
 
@@ -373,6 +460,7 @@ mod tests {
             access_token: "first".to_owned(),
             refresh_token: None,
             expires_at: None,
+            addresses: ReachableAddresses::Any,
         };
         logins.store("tracker", &url, &login).unwrap();
         let first = logins.index();

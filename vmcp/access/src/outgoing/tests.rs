@@ -240,6 +240,7 @@ async fn a_login_is_renewed_by_its_refresh_token_and_stored() {
         access_token: "first".to_owned(),
         refresh_token: Some("refresh-0".to_owned()),
         expires_at: None,
+        addresses: vmcp_config::addresses::ReachableAddresses::Any,
     };
     logins.store("b", &"https://b.example/mcp".parse().unwrap(), &login).unwrap();
     let signed_in = tokens();

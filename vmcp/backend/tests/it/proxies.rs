@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use vmcp_backend::{Backend, BackendSettings, BackendState, HttpClient};
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{Headers, Transport};
 use vmcp_egress::Proxies;
 
 use crate::support::scripts::{echo, legacy, modern};
 use crate::support::server::Server;
-use crate::support::{call, settings, spec, wait_for_definitions, wait_for_state};
+use crate::support::{call, eventually, settings, spec, wait_for_definitions, wait_for_state};
 
 /// An HTTP proxy that knows one server, whatever name a request has.
 struct Proxy {
@@ -87,6 +88,23 @@ async fn a_name_that_only_the_proxy_knows_is_reached_in_both_eras() {
             assert!(head.to_lowercase().contains("\r\nhost: tools.invalid\r\n"), "{head}");
         }
     }
+}
+
+#[tokio::test]
+async fn each_request_of_a_guarded_backend_is_judged_before_the_proxy_resolves_its_host() {
+    let server = Server::start(modern(echo)).await;
+    let proxy = Proxy::start(server.address(), None).await;
+    let addresses = ReachableAddresses::Public;
+    let guarded = vmcp_config::Backend { addresses, ..spec("b", at("http://8.8.8.8/mcp")) };
+    let backend = Backend::start(guarded, proxy.settings(""), None);
+    wait_for_definitions(&backend, |found| found.tools[0].name == "echo").await;
+    for _ in 0..3 {
+        call(&backend, "echo").await.unwrap();
+    }
+    // The proxy records the first request of each connection.
+    let has_one_each = || (proxy.heads().len() == server.seen().len()).then_some(());
+    eventually("a connection for each request", has_one_each).await;
+    backend.stop().await;
 }
 
 #[tokio::test]

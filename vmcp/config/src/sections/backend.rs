@@ -258,9 +258,9 @@ pub struct RawBackend {
     /// those of the system. A file that changes is read again when a connection fails.
     pub ca_bundle_path: Option<String>,
     /// Addresses that the host of `url` may have, judged at each connection after its name is resolved:
-    /// `public`; `local`, which adds private and loopback addresses; `any`, which adds link-local and reserved
-    /// ones, such as those of metadata services of clouds. A server that a client added has `public`, unless
-    /// a rule of `optimizer.admin.allow` names its host.
+    /// `public`; `local`, which adds private and loopback addresses; `any`, which adds link-local and
+    /// reserved ones, such as those of metadata services of clouds. A server that a client added has
+    /// `public`, unless a rule of `optimizer.admin.allow` names its host.
     pub addresses: ReachableAddresses,
     /// Connect at start even if `proxy.lazyConnect` is on.
     pub preconnect: bool,

@@ -3,7 +3,6 @@
 mod authorization;
 mod callback;
 mod device;
-mod judged_resolver;
 mod oauth_client;
 
 use std::time::Duration;

@@ -197,7 +197,7 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<(ServerPlace, 
     }
     let args: Vec<String> = exactly(arguments, "args", "a list of strings")?;
     at_most("args", args.len())?;
-    let files: Vec<String> = args.iter().map(|arg| file_name(arg)).collect();
+    let files: Vec<String> = args.iter().map(|arg| file_name(without_version(arg))).collect();
     let mut code = InlineCode::default();
     code.read(&command, program);
     let mut before = "";
@@ -228,6 +228,13 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<(ServerPlace, 
 /// Returns the last part of a path, in lower case.
 fn file_name(path: &str) -> String {
     path.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Returns a package or an image without its version: `node@22`, `node:22-alpine`.
+fn without_version(word: &str) -> &str {
+    let begin = word.rfind(['/', '\\']).map_or(0, |slash| slash + 1);
+    let end = word.get(begin..).and_then(|name| name.find(['@', ':'])).map_or(word.len(), |at| begin + at);
+    word.get(..end).unwrap_or(word)
 }
 
 /// Returns the name of a program without the ending of Windows and without a version: `bash-5.2.exe` is

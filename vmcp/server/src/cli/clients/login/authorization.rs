@@ -2,7 +2,6 @@
 //! on the spot (RFC 7591), the authorization code with PKCE to a loopback address, or a device code (RFC
 //! 8628).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, WWW_AUTHENTICATE};
@@ -16,7 +15,7 @@ use rmcp::transport::auth::{
 use serde_json::{Value, json};
 use url::Url;
 use vmcp_access::outgoing::OutgoingError;
-use vmcp_access::outgoing::logins::{CodeGrant, Login};
+use vmcp_access::outgoing::logins::{CodeGrant, Login, guarded_client};
 use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{OAuthClient, Secret};
 use vmcp_egress::Proxies;
@@ -24,7 +23,6 @@ use vmcp_error_chain::error_chain;
 
 use super::callback::{Callback, CallbackListener};
 use super::device::{self, DeviceLogin, Endpoints};
-use super::judged_resolver::JudgedResolver;
 use super::oauth_client::{CLIENT_NAME, origin, resource};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
@@ -90,7 +88,7 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
     let more: Vec<_> = more_scopes.into_iter().filter(|scope| !scopes.contains(scope)).collect();
     let scopes: Vec<&str> = scopes.iter().chain(&more).map(String::as_str).collect();
     if let Some(endpoints) = endpoints {
-        match DeviceLogin::begin(endpoints, &client, &scopes, &url, &mut manager).await {
+        match DeviceLogin::begin(endpoints, &client, &scopes, (&url, addresses), &mut manager).await {
             Ok(login) => return login.wait(timeout).await,
             // Offered, but not to vmcp.
             Err(failure) if way == SignInRoute::Browser => {
@@ -124,16 +122,20 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
         verifier: state.pkce_verifier,
         redirect: listener_url,
         resource,
+        addresses,
     };
-    Login::exchange(grant).await.map_err(|OutgoingError { reason, detail }| {
-        CommandFailure::new(format!("cannot sign in: {reason} ({detail})"))
-    })
+    Login::exchange(grant).await.map_err(not_signed_in)
+}
+
+/// Returns the failure of a login for want of a token.
+pub(super) fn not_signed_in(OutgoingError { reason, detail }: OutgoingError) -> CommandFailure {
+    CommandFailure::new(format!("cannot sign in: {reason} ({detail})"))
 }
 
 /// Finds the authorization server. The person has chosen this server: its authorization server may be at a
 /// private address, but neither a link-local one nor, unless the server itself is, a loopback one. A resource
-/// that calls itself by its URL with a slash at its end, or without, is the same. A server that a client added
-/// may name public addresses alone.
+/// that calls itself by its URL with a slash at its end, or without, is the same. A server that a client
+/// added may name public addresses alone.
 async fn discovered(
     url: &Url,
     challenge: Option<&str>,
@@ -209,10 +211,13 @@ struct Challenge {
 /// Returns the challenge by which the server answers a request without a token; it may say where metadata is,
 /// and which scopes are wanted. Some servers let clients begin, and challenge their first list.
 async fn challenge(url: &Url, addresses: ReachableAddresses) -> Result<Challenge, CommandFailure> {
-    let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT);
-    let proxies = Proxies::of_environment();
-    let http = http.proxy(proxies.for_reqwest());
-    let http = http.dns_resolver(Arc::new(JudgedResolver { addresses, proxies })).build()?;
+    let http = match addresses {
+        ReachableAddresses::Any => {
+            let http = reqwest::Client::builder().redirect(Policy::none());
+            http.proxy(Proxies::of_environment().for_reqwest()).build()?
+        }
+        narrower => guarded_client(&[url], narrower).await.map_err(not_signed_in)?,
+    };
     let begin = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": REVISION, "capabilities": {},
@@ -223,8 +228,8 @@ async fn challenge(url: &Url, addresses: ReachableAddresses) -> Result<Challenge
     let mut session: Option<HeaderValue> = None;
     let mut is_unauthorized = false;
     for (request, begins) in [(begin, true), (list, false)] {
-        let mut ask =
-            http.post(url.clone()).header(ACCEPT, "application/json, text/event-stream").json(&request);
+        let mut ask = http.post(url.clone()).timeout(PROBE_TIMEOUT).json(&request);
+        ask = ask.header(ACCEPT, "application/json, text/event-stream");
         if !begins {
             ask = ask.header("mcp-protocol-version", REVISION);
         }

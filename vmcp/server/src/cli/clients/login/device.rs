@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata, OAuthClientConfig};
 use serde::Deserialize;
@@ -13,11 +12,12 @@ use serde_json::json;
 use tokio::time::sleep;
 use url::form_urlencoded::Serializer;
 use url::{Host, Url};
-use vmcp_access::outgoing::logins::Login;
+use vmcp_access::outgoing::logins::{Login, guarded_client};
+use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{OAuthClient, Secret};
-use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
+use super::authorization::not_signed_in;
 use super::oauth_client::{CLIENT_NAME, TokenAnswer, origin, resource, seconds};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
@@ -98,6 +98,7 @@ pub(super) struct DeviceLogin {
     token_url: Url,
     client: DeviceClient,
     resource: String,
+    addresses: ReachableAddresses,
     code: CodeAnswer,
 }
 
@@ -134,16 +135,18 @@ struct ErrorAnswer {
 }
 
 impl DeviceLogin {
-    /// Gets a code from the server; `server` is the backend's URL.
+    /// Gets a code from the server; `server` is the backend's URL, and `addresses` are those that the hosts
+    /// of the endpoints may have.
     pub(super) async fn begin(
         endpoints: Endpoints,
         client: &OAuthClient,
         scopes: &[&str],
-        server: &Url,
+        (server, addresses): (&Url, ReachableAddresses),
         manager: &mut AuthorizationManager,
     ) -> Result<DeviceLogin, CommandFailure> {
-        let http = Client::builder().redirect(Policy::none()).timeout(REQUEST_TIMEOUT);
-        let http = http.proxy(Proxies::of_environment().for_reqwest()).build()?;
+        let urls = [Some(&endpoints.device), Some(&endpoints.token), endpoints.registration.as_ref()];
+        let urls: Vec<&Url> = urls.into_iter().flatten().collect();
+        let http = guarded_client(&urls, addresses).await.map_err(not_signed_in)?;
         let client = registered(&http, endpoints.registration.as_ref(), client).await?;
         let named = resource_of(manager, &client, scopes).await;
         let resource = named.unwrap_or_else(|| server.to_string());
@@ -152,7 +155,7 @@ impl DeviceLogin {
         form.extend((!scope.is_empty()).then_some(("scope", &*scope)));
         let answer = send(&http, &endpoints.device, &form).await?;
         let code = answer.map_err(|error| refused(&error))?;
-        Ok(DeviceLogin { http, token_url: endpoints.token, client, resource, code })
+        Ok(DeviceLogin { http, token_url: endpoints.token, client, resource, addresses, code })
     }
 
     /// Shows the code and waits until the person has entered it.
@@ -163,7 +166,7 @@ impl DeviceLogin {
             CommandFailure::new("nobody signed in in time").remedy("run it again; --timeout allows more")
         })??;
         let DeviceClient { client_id, client_secret } = self.client;
-        Ok(answer.into_login(self.token_url, client_id, client_secret, self.resource))
+        Ok(answer.into_login(self.token_url, client_id, client_secret, self.resource, self.addresses))
     }
 
     /// Asks the token endpoint until the person has agreed or refused.
@@ -208,7 +211,7 @@ async fn registered(
         "client_name": CLIENT_NAME, "grant_types": [GRANT, "refresh_token"], "response_types": [],
         "redirect_uris": [], "token_endpoint_auth_method": "none", "application_type": "native",
     });
-    let answer = http.post(url.clone()).json(&request).send().await;
+    let answer = http.post(url.clone()).timeout(REQUEST_TIMEOUT).json(&request).send().await;
     understood(answer).await?.map_err(|error| refused(&error).remedy(BY_HAND))
 }
 
@@ -229,7 +232,7 @@ async fn send<T: DeserializeOwned>(
     form: &[(&str, &str)],
 ) -> Result<Result<T, ErrorAnswer>, CommandFailure> {
     let body = Serializer::new(String::new()).extend_pairs(form).finish();
-    let request = http.post(url.clone()).header(ACCEPT, "application/json");
+    let request = http.post(url.clone()).timeout(REQUEST_TIMEOUT).header(ACCEPT, "application/json");
     understood(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body).send().await)
         .await
 }

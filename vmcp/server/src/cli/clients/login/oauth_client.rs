@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use url::Url;
 use vmcp_access::outgoing::logins::Login;
+use vmcp_config::addresses::ReachableAddresses;
 
 /// Name under which the client is registered; servers show it to the person.
 pub(super) const CLIENT_NAME: &str = "vmcp";
@@ -36,6 +37,7 @@ impl TokenAnswer {
         client_id: String,
         client_secret: Option<String>,
         resource: String,
+        addresses: ReachableAddresses,
     ) -> Login {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         Login {
@@ -46,6 +48,7 @@ impl TokenAnswer {
             access_token: self.access_token,
             refresh_token: self.refresh_token,
             expires_at: self.expires_in.map(|seconds| now.saturating_add(seconds)),
+            addresses,
         }
     }
 }

@@ -1,22 +1,33 @@
 //! [`InlineCode`]: options by which interpreters and shells run code of the command line, such as `python -c`
-//! and `node -e`, also behind a runner (`uv run python -c`). The code could be any program.
+//! and `node -e`, also behind a runner (`uv run python -c`), or as the entry point of an image. The
+//! code could be any program.
 
 /// Shells that run the text behind `-c`, or behind `/c` and `-Command`.
-const SHELLS: [&str; 16] = [
+const SHELLS: [&str; 26] = [
     "ash",
     "bash",
     "busybox",
     "cmd",
     "csh",
     "dash",
+    "elvish",
     "fish",
+    "hush",
     "ksh",
+    "lksh",
     "mksh",
     "nu",
+    "oksh",
+    "osh",
+    "posh",
     "powershell",
     "pwsh",
+    "rbash",
+    "rksh",
     "sh",
     "tcsh",
+    "toybox",
+    "xonsh",
     "yash",
     "zsh",
 ];
@@ -34,25 +45,34 @@ struct Interpreter {
     with_value: &'static [&'static str],
 }
 
-static INTERPRETERS: [Interpreter; 8] = [
+static INTERPRETERS: [Interpreter; 9] = [
     Interpreter {
         names: &["python", "pypy"],
         letters: "c",
         flags: "bBdEhiIOPqRsSuvx",
-        words: &[],
+        // The module times the code of its arguments.
+        words: &["timeit", "-mtimeit"],
         with_value: &["-W", "-X"],
     },
     Interpreter {
-        names: &["node", "nodejs", "bun", "tsx", "ts-node"],
+        names: &["node", "nodejs", "tsx", "ts-node"],
         letters: "ep",
         flags: "i",
         words: &["--eval", "--print"],
         with_value: &["-r", "-C", "--require", "--import", "--loader", "--conditions"],
     },
+    Interpreter {
+        names: &["bun"],
+        letters: "ep",
+        flags: "",
+        words: &["--eval", "--print", "exec"],
+        with_value: &["-r", "--require", "--import", "--preload"],
+    },
     Interpreter { names: &["deno"], letters: "", flags: "", words: &["eval"], with_value: &[] },
     Interpreter {
         names: &["perl"],
-        letters: "eE",
+        // A module may be followed by `;` and code.
+        letters: "eEmM",
         flags: "0123456789acfilnpsStTuUwWX",
         words: &[],
         with_value: &["-I"],
@@ -81,6 +101,9 @@ static INTERPRETERS: [Interpreter; 8] = [
     },
 ];
 
+/// Interpreters that run the code of a `data:` URL.
+const DATA_URL_RUNNERS: [&str; 6] = ["bun", "deno", "node", "nodejs", "ts-node", "tsx"];
+
 /// Reads a command line word by word.
 #[derive(Debug, Default)]
 pub(super) struct InlineCode<'a> {
@@ -88,28 +111,72 @@ pub(super) struct InlineCode<'a> {
     interpreter: Option<&'a str>,
     /// True if the next word is the value of an option.
     skips_next: bool,
+    /// The interpreter that runs a `data:` URL among its later words.
+    data_url_runner: Option<&'a str>,
+    /// The interpreter that an image runs in place of its own program, with the words behind the image.
+    entry_point: Option<&'a str>,
+    /// True if the next word is the entry point of an image.
+    names_entry_point: bool,
 }
 
 impl<'a> InlineCode<'a> {
-    /// Reads the next word, whose name as a program is `program`. Returns the interpreter if the word makes it
-    /// run code of the command line.
+    /// Reads the next word, whose name as a program is `program`. Returns the interpreter if the word makes
+    /// it run code of the command line.
     pub(super) fn read(&mut self, word: &str, program: &'a str) -> Option<&'a str> {
+        if let Some(runner) = self.data_url_runner.filter(|_| is_data_url(word)) {
+            return Some(runner);
+        }
+        if std::mem::take(&mut self.names_entry_point) {
+            return self.begin_entry_point(program);
+        }
         if std::mem::take(&mut self.skips_next) {
             return None;
         }
-        if let Some(interpreter) = self.interpreter.filter(|name| takes_code(name, word)) {
-            return Some(interpreter);
+        let readers = [self.interpreter, self.entry_point];
+        if let Some(reader) = readers.into_iter().flatten().find(|name| takes_code(name, word)) {
+            return Some(reader);
         }
-        if word.starts_with('-') {
-            // Another option may follow.
-            self.skips_next =
-                self.interpreter.and_then(interpreter).is_some_and(|one| one.with_value.contains(&word));
-        } else {
-            // The script, or the first program of the line; the words behind a script are its own.
-            self.interpreter = is_known(program).then_some(program);
+        match word.strip_prefix("--entrypoint") {
+            Some("") => self.names_entry_point = true,
+            Some(rest) if rest.starts_with('=') => {
+                return self.begin_entry_point(program.rsplit('=').next().unwrap_or_default());
+            }
+            _ if word.starts_with('-') => {
+                // Another option may follow.
+                self.skips_next =
+                    self.interpreter.and_then(interpreter).is_some_and(|one| one.with_value.contains(&word));
+            }
+            _ => {
+                // The script, or the first program of the line; the words behind a script are its own.
+                self.interpreter = is_known(program).then_some(program);
+                self.data_url_runner =
+                    self.interpreter.filter(|name| runs_data_urls(name)).or(self.data_url_runner);
+            }
         }
         None
     }
+
+    /// Reads the program that an image starts; a shell would run any code.
+    fn begin_entry_point(&mut self, program: &'a str) -> Option<&'a str> {
+        if SHELLS.contains(&program) {
+            return Some(program);
+        }
+        self.entry_point = is_known(program).then_some(program);
+        self.data_url_runner = self.entry_point.filter(|name| runs_data_urls(name)).or(self.data_url_runner);
+        None
+    }
+}
+
+fn runs_data_urls(program: &str) -> bool {
+    DATA_URL_RUNNERS.contains(&program)
+}
+
+/// Returns true for a `data:` URL, also as the value of an option. A comma tells it from a volume, such as
+/// `data:/data`.
+fn is_data_url(word: &str) -> bool {
+    let value =
+        if word.starts_with('-') { word.split_once('=').map_or("", |(_, value)| value) } else { word };
+    value.contains(',') && value.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
 }
 
 fn is_known(program: &str) -> bool {
@@ -126,7 +193,10 @@ fn takes_code(program: &str, word: &str) -> bool {
     if SHELLS.contains(&program) {
         let lower = name.to_ascii_lowercase();
         let is_short = lower.starts_with('-') && !lower.starts_with("--") && lower.contains('c');
-        return is_short || matches!(lower.as_str(), "/c" | "/k" | "--command" | "-e" | "-ec");
+        // `cmd` also takes `/cdir` and `/s/c`.
+        let is_of_cmd =
+            program == "cmd" && lower.starts_with('/') && (lower.contains("/c") || lower.contains("/k"));
+        return is_short || is_of_cmd || matches!(lower.as_str(), "/c" | "/k" | "--command" | "-e" | "-ec");
     }
     let Some(interpreter) = interpreter(program) else { return false };
     if interpreter.words.contains(&name) {
@@ -163,6 +233,17 @@ mod tests {
             ("uv run bash -lc x", "bash"),
             ("docker run -i alpine sh -c x", "sh"),
             ("wine cmd /c x", "cmd"),
+            ("wine cmd /s/cx", "cmd"),
+            ("docker run -i alpine rbash -c x", "rbash"),
+            ("python -m timeit x", "python"),
+            ("perl -MPOSIX;x", "perl"),
+            ("bun exec x", "bun"),
+            ("node --import=data:text/javascript,x", "node"),
+            ("node --import data:text/javascript,x a.js", "node"),
+            ("deno run --allow-all data:application/typescript,x", "deno"),
+            ("docker run -i --entrypoint sh alpine x", "sh"),
+            ("docker run -i --entrypoint=sh alpine x", "sh"),
+            ("docker run -i --entrypoint python a/b -c x", "python"),
         ] {
             assert_eq!(found(line), Some(interpreter), "{line}");
         }
@@ -173,6 +254,10 @@ mod tests {
             "uv run server.py -c x",
             "deno run eval",
             "ruby -rbundler server.rb",
+            "bun run exec",
+            "python -m server timeit",
+            "docker run -i --entrypoint node -v data:/data a/b server.js",
+            "npx -y @acme/mcp data:text/plain,x",
             "npx -y @acme/mcp --mode script -c a.json",
         ] {
             assert_eq!(found(line), None, "{line}");

@@ -133,6 +133,11 @@ fn code_on_the_command_line_is_refused() {
         ("uv", json!(["run", "python3", "-Ic", "x"]), "python"),
         ("node", json!(["--input-type=module", "--eval=x"]), "node"),
         ("docker", json!(["run", "-i", "alpine", "/bin/sh", "-c", "id"]), "sh"),
+        ("docker", json!(["run", "-i", "--entrypoint=/bin/sh", "alpine", "x"]), "sh"),
+        ("docker", json!(["run", "-i", "docker.io/library/node:22-alpine", "-e", "x"]), "node"),
+        ("uv", json!(["run", "C:\\Python\\python.exe", "-c", "x"]), "python"),
+        ("npx", json!(["-y", "node@22", "-e", "x"]), "node"),
+        ("npx", json!(["-y", "tsx@latest", "--eval=x"]), "tsx"),
     ] {
         let error = error(&program(&json!({"command": command, "args": args})));
         let expected = format!("must not make `{interpreter}` run code of the command line");
