@@ -178,9 +178,8 @@ fn callers_of_granted_namespaces_stay_while_another_namespace_comes_or_goes() {
         };
         NetworkPolicy { spec: Some(spec), ..NetworkPolicy::default() }
     };
-    let admitted = |before: &[&str], wanted: &[&str]| {
-        narrowed(stored(before), granted(wanted)).map(callers_of_spec)
-    };
+    let admitted =
+        |before: &[&str], wanted: &[&str]| narrowed(stored(before), granted(wanted)).map(callers_of_spec);
     assert_eq!(admitted(&["a", "b"], &["a"]), Some(granted(&["a"])));
     assert_eq!(admitted(&["a"], &["a", "b"]), None, "the new one waits, and the known one stays");
     assert_eq!(admitted(&["a"], &[]), Some(granted(&[])));
