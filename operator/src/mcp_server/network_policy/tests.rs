@@ -156,6 +156,8 @@ fn callers_that_an_edit_removes_wait_for_no_reference() {
         (vec![own.clone(), range.clone()], None),
         (vec![own.clone(), peer("namespaceSelector: {}")], Some(vec![own.clone()])),
         (vec![own.clone(), range.clone(), peer("namespaceSelector: {}")], None),
+        // As after a move to another group.
+        (vec![peer("podSelector: {matchLabels: {app: b}}")], Some(vec![own.clone()])),
     ] {
         let spec = narrowed(stored().unwrap(), wanted.clone());
         assert_eq!(spec.map(callers_of_spec), expected, "{wanted:?}");
