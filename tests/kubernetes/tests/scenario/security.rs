@@ -120,7 +120,8 @@ async fn an_approval_takes_the_right_to_change_the_server(cluster: &Cluster, pla
     writer.patch("x", &params, &note).await.expect("noted");
 
     apply(place, "EmbeddingServer", "paused", "{}").await;
-    let services: Api<EmbeddingServer> = Api::namespaced(client_as(cluster, "writer").await, &place.name);
+    // The tenant may create Deployments, and no StatefulSets.
+    let services: Api<EmbeddingServer> = Api::namespaced(client_as(cluster, "tenant").await, &place.name);
     let pause = json!({ "metadata": { "annotations": { "toolhive.stacklok.com/paused": "true" } } });
     let refused = services.patch("paused", &params, &Patch::Merge(pause)).await.unwrap_err().to_string();
     assert!(refused.contains("create StatefulSets"), "{refused}");
