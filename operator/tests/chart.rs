@@ -158,8 +158,8 @@ fn the_rights_of_authors_are_those_of_the_table() {
     }
 }
 
-/// Of a version that the API server does not serve, it would find no parameters, and the policies would refuse
-/// nothing.
+/// Of a version that the API server does not serve, it would find no parameters, and the policies would
+/// refuse nothing.
 #[test]
 fn policies_read_their_parameters_in_the_stored_version() {
     let template = fs::read_to_string(chart("templates/admission.yaml")).unwrap();

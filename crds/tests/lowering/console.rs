@@ -82,8 +82,8 @@ fn mistakes_have_the_path_of_the_resource() {
     assert!(refused.contains("shorter than 16"), "{refused}");
 }
 
-/// The Service of the console has the name of the server in its own. The EmbeddingServer has another where the
-/// name of the server does not fit.
+/// The Service of the console has the name of the server in its own. The EmbeddingServer has another where
+/// the name of the server does not fit.
 #[test]
 fn a_name_fits_the_objects_that_fields_make() {
     let keys = json!([{ "name": "s", "key": "k" }]);

@@ -50,8 +50,8 @@ fn foreign_field(spec: &MCPServerEntrySpec, adder: &str) -> Option<&'static str>
 
 /// Refuses an entry that clients of `server` added, if its name may lead inside, or if the server has rules
 /// and none of them names the address with these headers. The pods of the server check the rules before they
-/// add an entry; pods in the hands of an attacker would add any address. An MCPRemoteProxy is held to the same. An entry that is switched off is not
-/// connected, and is valid.
+/// add an entry; pods in the hands of an attacker would add any address. An MCPRemoteProxy is held to the
+/// same. An entry that is switched off is not connected, and is valid.
 pub(crate) fn problem(entry: &MCPServerEntry, server: &VirtualMCPServer) -> Option<Problem> {
     let spec = &entry.spec;
     let adder = adder(entry)?;

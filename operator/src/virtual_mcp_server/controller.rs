@@ -89,7 +89,8 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
         })
         .on(&all.mcp_groups, servers_elsewhere)
         .on(&all.reference_grants, servers_elsewhere)
-        .on(&all.mcp_servers, servers_elsewhere)
+        // Their status too: it changes once the Service exists to which credentials may go.
+        .on(&all.mcp_servers, referring_servers)
         .on(&all.mcp_server_entries, servers_elsewhere)
         .on(&all.mcp_remote_proxies, servers_elsewhere)
         .on(&all.tool_configs, servers_elsewhere)
@@ -176,9 +177,11 @@ fn servers<K: WatchedResource>(
 
 /// Returns the servers of other namespaces that refer to the namespace of the changed object.
 fn servers_elsewhere<K: WatchedResource>(change: &Change<K>, context: &Context) -> Vec<(String, String)> {
-    if !change.substantial {
-        return Vec::new();
-    }
+    if change.substantial { referring_servers(change, context) } else { Vec::new() }
+}
+
+/// As [`servers_elsewhere`], also for a change of the status alone.
+fn referring_servers<K: WatchedResource>(change: &Change<K>, context: &Context) -> Vec<(String, String)> {
     let namespace = change.object.namespace().unwrap_or_default();
     let refers = |server: &VirtualMCPServer| refers_to_namespace(server, &namespace);
     let servers = context.resources.virtual_mcp_servers.select(refers).into_iter();

@@ -143,8 +143,8 @@ impl ExposureOrder {
     }
 
     /// Keeps another route than the wanted one, and removes it while a guard is dropped: an old route must
-    /// not lead to a server that asks for less, and a new one not to a server that does not ask yet. A part of
-    /// the stored route takes effect at once. Returns true if the stored route stays.
+    /// not lead to a server that asks for less, and a new one not to a server that does not ask yet. A part
+    /// of the stored route takes effect at once. Returns true if the stored route stays.
     fn narrow_route(&mut self, current: &CurrentExposure, drops_a_guard: bool) -> bool {
         let wanted = objects::route(&self.server).zip(self.server.http_route.as_ref());
         let Some((wanted, route)) = wanted else { return false };

@@ -6,8 +6,8 @@ use vmcp_crds::lower::{CLIENT_PORT, SCRIPT_APP_NAME};
 
 use crate::runtime::{BuildSettings, hex_digest, workload_labels};
 
-/// The longest name of an EmbeddingServer: its Service is named `NAME-tei`, and a pod of its StatefulSet has a
-/// label with a longer name.
+/// The longest name of an EmbeddingServer: its Service is named `NAME-tei`, and a pod of its StatefulSet has
+/// a label with a longer name.
 const MAX_EMBEDDING_SERVER: usize = 48;
 /// Hex digits that tell long names with the same beginning apart.
 const DIGEST_DIGITS: usize = 8;

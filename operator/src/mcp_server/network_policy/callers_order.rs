@@ -19,7 +19,7 @@ use super::callers;
 use crate::mcp_server::guards::ValidGuards;
 use crate::mcp_server::names::{WORKLOAD_NAME, child_name, metadata};
 use crate::runtime::{Context, workload_labels};
-use crate::workload::network::sources::narrow;
+use crate::workload::network::sources::{Source as _, narrow};
 use crate::workload::of_deployment;
 
 /// The pods of a server, and the callers that its NetworkPolicy admits.
@@ -75,7 +75,7 @@ impl RunningIngress {
         let waits = guards.is_some() && self.has_pods && self.guards.as_deref() != guards;
         let Some(stored) = self.callers.as_ref().filter(|_| waits) else { return wanted };
         let Some(mut callers) = wanted else { return Some(stored.clone()) };
-        narrow(&mut callers, stored, false);
+        narrow_callers(&mut callers, stored);
         Some(callers)
     }
 }
@@ -102,13 +102,23 @@ pub(super) fn narrowed(
     mut wanted: Vec<NetworkPolicyPeer>,
 ) -> Option<NetworkPolicySpec> {
     let admitted = callers_of(stored.clone()).filter(|callers| !callers.is_empty())?;
-    narrow(&mut wanted, &admitted, false);
+    narrow_callers(&mut wanted, &admitted);
     if wanted == admitted {
         return None;
     }
     let mut spec = stored.spec?;
     spec.ingress.as_mut()?.first_mut()?.from = Some(wanted);
     Some(spec)
+}
+
+/// Keeps the callers that are admitted already. A NetworkPolicy without callers would admit all: of two lists
+/// without a common caller, the first stored one stays, the VirtualMCPServers of the former group.
+fn narrow_callers(wanted: &mut Vec<NetworkPolicyPeer>, stored: &[NetworkPolicyPeer]) {
+    let is_common =
+        |caller: &NetworkPolicyPeer| wanted.iter().any(|other| other.covers(caller) || caller.covers(other));
+    let first = stored.get(..1).unwrap_or(stored);
+    let kept = if stored.iter().any(is_common) { stored } else { first };
+    narrow(wanted, kept, false);
 }
 
 /// Returns the digest of the guards that the template and every pod have. Before the Deployment's controller

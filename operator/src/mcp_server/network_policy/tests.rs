@@ -10,7 +10,10 @@ use vmcp_crds::MCPServer;
 use vmcp_crds::lower::PolicyCheck;
 
 use super::callers_order::narrowed;
-use super::{NetworkPolicy, NetworkPolicyPeer, NetworkPolicySpec, RunningIngress};
+use super::{
+    MCPServerNetworkPolicy, NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec,
+    RunningIngress, callers as callers_of,
+};
 use crate::mcp_server::controller::plan;
 use crate::mcp_server::dereference::References;
 use crate::runtime::{BuildSettings, ChildKind, Desired};
@@ -153,10 +156,35 @@ fn callers_that_an_edit_removes_wait_for_no_reference() {
         (vec![own.clone(), range.clone()], None),
         (vec![own.clone(), peer("namespaceSelector: {}")], Some(vec![own.clone()])),
         (vec![own.clone(), range.clone(), peer("namespaceSelector: {}")], None),
+        // As after a move to another group.
+        (vec![peer("podSelector: {matchLabels: {app: b}}")], Some(vec![own.clone()])),
     ] {
         let spec = narrowed(stored().unwrap(), wanted.clone());
         assert_eq!(spec.map(callers_of_spec), expected, "{wanted:?}");
     }
+}
+
+/// Namespaces are granted to a refused server, and taken back: those that stay are callers all the while.
+#[test]
+fn callers_of_granted_namespaces_stay_while_another_namespace_comes_or_goes() {
+    let granted = |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        callers_of(None, &names, &MCPServerNetworkPolicy::default())
+    };
+    let stored = |names: &[&str]| {
+        let rule = NetworkPolicyIngressRule { from: Some(granted(names)), ports: None };
+        let spec = NetworkPolicySpec {
+            ingress: Some(vec![rule]),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ..NetworkPolicySpec::default()
+        };
+        NetworkPolicy { spec: Some(spec), ..NetworkPolicy::default() }
+    };
+    let admitted =
+        |before: &[&str], wanted: &[&str]| narrowed(stored(before), granted(wanted)).map(callers_of_spec);
+    assert_eq!(admitted(&["a", "b"], &["a"]), Some(granted(&["a"])));
+    assert_eq!(admitted(&["a"], &["a", "b"]), None, "the new one waits, and the known one stays");
+    assert_eq!(admitted(&["a"], &[]), Some(granted(&[])));
 }
 
 fn callers_of_spec(spec: NetworkPolicySpec) -> Vec<NetworkPolicyPeer> {

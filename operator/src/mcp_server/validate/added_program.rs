@@ -32,8 +32,8 @@ pub(in crate::mcp_server) fn is_named(server: &MCPServer, rules: &Admin) -> bool
     rules.names_in_image(&source, &spec.image) && rules.lends(&source, &shared)
 }
 
-/// Returns the first field by which the pod of an added server would have more than its image, its command and
-/// the Secrets of added servers. The admission policy refuses the same, where it is installed.
+/// Returns the first field by which the pod of an added server would have more than its image, its command
+/// and the Secrets of added servers. The admission policy refuses the same, where it is installed.
 fn foreign_field(spec: &MCPServerSpec, adder: &str) -> Option<&'static str> {
     let fields = [
         ("spec.serviceAccount", spec.service_account.is_some()),

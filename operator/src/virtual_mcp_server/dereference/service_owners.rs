@@ -1,5 +1,5 @@
-//! Owners of the Services that lead to MCPServers. An object of others may have the name of a Service, and the
-//! operator adopts none: credentials for the server must not go there.
+//! Owners of the Services that lead to MCPServers. An object of others may have the name of a Service, and
+//! the operator adopts none: credentials for the server must not go there.
 
 use std::collections::BTreeSet;
 

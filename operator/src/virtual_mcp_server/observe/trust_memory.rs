@@ -1,7 +1,7 @@
 //! [`TrustMemory`]: the trusted definitions that this process stored last, by server.
 //!
-//! The Secret keeps them for the next process. Deleted or edited by hand while this one runs, it would let new
-//! pods trust whatever they see first: the definitions in memory are put back.
+//! The Secret keeps them for the next process. Deleted or edited by hand while this one runs, it would let
+//! new pods trust whatever they see first: the definitions in memory are put back.
 
 use std::collections::HashMap;
 

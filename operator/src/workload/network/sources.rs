@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 /// A source of connections.
 pub(crate) trait Source: Clone + PartialEq {
@@ -54,9 +54,25 @@ fn covers_selector(outer: &LabelSelector, inner: &LabelSelector) -> bool {
     let has_label = |(key, value): (&String, &String)| {
         inner.match_labels.as_ref().is_some_and(|labels| labels.get(key) == Some(value))
     };
-    let mut expressions = outer.match_expressions.iter().flatten();
+    let is_asked = |outer: &LabelSelectorRequirement| {
+        inner.match_expressions.iter().flatten().any(|inner| covers_requirement(outer, inner))
+    };
     outer.match_labels.iter().flatten().all(has_label)
-        && expressions.all(|wanted| inner.match_expressions.iter().flatten().any(|found| found == wanted))
+        && outer.match_expressions.iter().flatten().all(is_asked)
+}
+
+/// Returns true for the same requirement, and for one that admits fewer values of its label.
+fn covers_requirement(outer: &LabelSelectorRequirement, inner: &LabelSelectorRequirement) -> bool {
+    let contains = |list: &LabelSelectorRequirement, part: &LabelSelectorRequirement| {
+        let mut parts = part.values.iter().flatten();
+        parts.all(|value| list.values.iter().flatten().any(|known| known == value))
+    };
+    outer.key == inner.key
+        && match (outer.operator.as_str(), inner.operator.as_str()) {
+            ("In", "In") => contains(outer, inner),
+            ("NotIn", "NotIn") => contains(inner, outer),
+            (outer, inner) => outer == inner,
+        }
 }
 
 /// Returns true if a range of addresses in CIDR contains the other. A text that is no range contains itself.
@@ -84,8 +100,8 @@ fn range(cidr: &str) -> Option<(u32, u128, u32)> {
 
 /// Keeps the sources that are admitted already; returns true if some are left out.
 ///
-/// Two lists without a common source are replaced at once while a guard is dropped: the new sources then reach
-/// the server while it still asks for more. Otherwise the stored list stays.
+/// Two lists without a common source are replaced at once while a guard is dropped: the new sources then
+/// reach the server while it still asks for more. Otherwise the stored list stays.
 pub(crate) fn narrow<T: Source>(wanted: &mut Vec<T>, current: &[T], drops_a_guard: bool) -> bool {
     if is_within(wanted, current) {
         return false;
@@ -142,6 +158,21 @@ mod tests {
         let team = "{namespaceSelector: {matchLabels: {team: a}}}";
         let pods = "{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchLabels: {app: b}}}";
         let own = "{podSelector: {matchLabels: {app: b}}}";
+        let of = |operator: &str, values: &str| {
+            let requirement = format!("{{key: team, operator: {operator}, values: [{values}]}}");
+            format!("{{namespaceSelector: {{matchExpressions: [{requirement}]}}}}")
+        };
+        for (operator, outer, inner, expected) in [
+            ("In", "a, b", "b", true),
+            ("In", "a, b", "b, a", true),
+            ("In", "b", "a, b", false),
+            ("NotIn", "b", "a, b", true),
+            ("NotIn", "a, b", "b", false),
+        ] {
+            let found = peer(&of(operator, outer)).covers(&peer(&of(operator, inner)));
+            assert_eq!(found, expected, "{operator} {outer} {inner}");
+        }
+        assert!(!peer(&of("In", "a")).covers(&peer(&of("NotIn", "a"))));
         for (outer, inner, expected) in [
             (all, team, true),
             (team, all, false),

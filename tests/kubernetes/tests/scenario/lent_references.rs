@@ -56,12 +56,18 @@ async fn credentials_go_to_no_url_of_a_tenant(cluster: &Cluster, place: &Namespa
         .await;
     let of_group = format!("{{groupRef: {{name: team}}, outgoingAuth: {{default: {own}}}}}");
     apply(place, "VirtualMCPServer", "team", &of_group).await;
+    // Of others, only backends that name the server belong to it.
+    let backends = "[{name: a, remoteUrl: 'https://a.example/mcp'}]";
+    let alone = format!("{{backends: {backends}, outgoingAuth: {{default: {own}}}}}");
+    apply(place, "VirtualMCPServer", "alone", &alone).await;
 
+    let of_alone = json!({ "remoteUrl": "https://thief.example/mcp", "vmcpRef": { "name": "alone" } });
     let thief = json!({ "remoteUrl": "https://thief.example/mcp" });
     let member = json!({ "remoteUrl": "https://thief.example/mcp", "groupRef": { "name": "team" } });
     await_refusal(place, "MCPServerEntry", "github", &thief).await;
     await_refusal(place, "MCPRemoteProxy", "github", &thief).await;
     await_refusal(place, "MCPServerEntry", "any", &member).await;
+    await_refusal(place, "MCPServerEntry", "named", &of_alone).await;
     let writer = client_as(cluster, "writer").await;
     let other = json!({ "remoteUrl": "https://a.example/mcp", "groupRef": { "name": "other" } });
     for (name, spec) in [("plain", &thief), ("elsewhere", &other)] {

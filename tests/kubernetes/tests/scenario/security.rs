@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use vmcp_crds::{MCPGroup, MCPOIDCConfig, MCPServerEntry, VirtualMCPServer};
+use vmcp_crds::{EmbeddingServer, MCPGroup, MCPOIDCConfig, MCPServerEntry, VirtualMCPServer};
 use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, PreparedControlPlane, repository};
 
 use super::backends::{apply, await_condition};
@@ -118,6 +118,13 @@ async fn an_approval_takes_the_right_to_change_the_server(cluster: &Cluster, pla
     }
     let note = Patch::Merge(json!({ "metadata": { "annotations": { "example.com/note": "a" } } }));
     writer.patch("x", &params, &note).await.expect("noted");
+
+    apply(place, "EmbeddingServer", "paused", "{}").await;
+    // The tenant may create Deployments, and no StatefulSets.
+    let services: Api<EmbeddingServer> = Api::namespaced(client_as(cluster, "tenant").await, &place.name);
+    let pause = json!({ "metadata": { "annotations": { "toolhive.stacklok.com/paused": "true" } } });
+    let refused = services.patch("paused", &params, &Patch::Merge(pause)).await.unwrap_err().to_string();
+    assert!(refused.contains("create StatefulSets"), "{refused}");
 }
 
 /// A grant makes the operator add callers to NetworkPolicies of the granted servers.
