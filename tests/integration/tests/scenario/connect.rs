@@ -171,6 +171,11 @@ async fn commands_that_change_files_answer_programs_too() {
     assert_eq!((&added["backend"], &added["created"]), (&json!("own"), &json!(false)));
     assert_eq!(run(1, &["add", "own", "https://own.example/mcp"]).await["exitCode"], 1);
     assert_eq!(run(2, &["add", "Own One", "https://own.example/mcp"]).await["exitCode"], 2);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut unread = laptop.command(&["add", "Own One", "https://own.example/mcp", "-o", "json"]);
+    let status = unread.stdout(writer).stderr(std::process::Stdio::null()).status().await.expect("vmcp");
+    assert_eq!(status.code(), Some(2), "a result that nothing reads");
     assert_eq!(run(0, &["disable", "own"]).await["change"], "disabled");
     let removed = run(0, &["remove", "gh", "--secrets"]).await;
     assert_eq!((&removed["change"], &removed["secretsRemoved"]), (&json!("removed"), &json!(["GH_TOKEN"])));
