@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Longest wait for another edit, which takes milliseconds, or longer while `vmcp init --merge` asks a person.
+/// Longest wait for another edit, which takes milliseconds, or longer while `vmcp init` asks a person.
 /// Then the edit goes on alone.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Pause between two attempts.
