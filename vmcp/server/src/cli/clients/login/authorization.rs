@@ -24,7 +24,7 @@ use vmcp_error_chain::error_chain;
 
 use super::callback::{Callback, CallbackListener};
 use super::device::{self, DeviceLogin, Endpoints};
-use super::judged_resolver::JudgedResolver;
+use super::judged_resolver::{JudgedResolver, judge_written_address};
 use super::oauth_client::{CLIENT_NAME, origin, resource};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
@@ -209,6 +209,7 @@ struct Challenge {
 /// Returns the challenge by which the server answers a request without a token; it may say where metadata is,
 /// and which scopes are wanted. Some servers let clients begin, and challenge their first list.
 async fn challenge(url: &Url, addresses: ReachableAddresses) -> Result<Challenge, CommandFailure> {
+    judge_written_address(url, addresses).map_err(CommandFailure::new)?;
     let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT);
     let proxies = Proxies::of_environment();
     let http = http.proxy(proxies.for_reqwest());

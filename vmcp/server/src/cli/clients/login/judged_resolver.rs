@@ -1,9 +1,10 @@
 //! [`JudgedResolver`]: names for the first request of a login, judged as the backend's connections are.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::{Host, Url};
 use vmcp_config::addresses::ReachableAddresses;
 use vmcp_egress::Proxies;
 
@@ -23,12 +24,7 @@ impl Resolve for JudgedResolver {
             let (admitted, refused): (Vec<SocketAddr>, Vec<SocketAddr>) =
                 found.partition(|address| is_proxy || addresses.admit(address.ip()));
             if let (true, Some(first)) = (admitted.is_empty(), refused.first()) {
-                let reason = format!(
-                    "{} has the address {}, which `addresses: {}` of the backend excludes",
-                    name.as_str(),
-                    first.ip(),
-                    addresses.word()
-                );
+                let reason = refusal(name.as_str(), first.ip(), addresses);
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason).into());
             }
             Ok(Box::new(admitted.into_iter()) as Addrs)
@@ -36,9 +32,35 @@ impl Resolve for JudgedResolver {
     }
 }
 
+/// Judges an address that stands in the URL, which nothing resolves.
+pub(super) fn judge_written_address(url: &Url, addresses: ReachableAddresses) -> Result<(), String> {
+    let address = match url.host() {
+        Some(Host::Ipv4(address)) => IpAddr::from(address),
+        Some(Host::Ipv6(address)) => IpAddr::from(address),
+        Some(Host::Domain(_)) | None => return Ok(()),
+    };
+    if addresses.admit(address) { Ok(()) } else { Err(refusal(&address.to_string(), address, addresses)) }
+}
+
+fn refusal(host: &str, address: IpAddr, addresses: ReachableAddresses) -> String {
+    let word = addresses.word();
+    format!("{host} has the address {address}, which `addresses: {word}` of the backend excludes")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_in_the_url_is_judged_as_that_of_a_name() {
+        let judged = |url: &str| judge_written_address(&url.parse().unwrap(), ReachableAddresses::Public);
+        for url in ["http://127.0.0.1:1/mcp", "https://[fd00::1]/mcp", "https://169.254.169.254/"] {
+            assert!(judged(url).unwrap_err().contains("`addresses: public`"), "{url}");
+        }
+        for url in ["https://8.8.8.8/mcp", "https://localhost/mcp"] {
+            assert_eq!(judged(url), Ok(()), "{url}: admitted, or for the resolver to judge");
+        }
+    }
 
     #[tokio::test]
     async fn a_name_of_this_machine_is_no_public_server() {
