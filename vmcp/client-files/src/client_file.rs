@@ -232,6 +232,16 @@ mod tests {
         assert!(connected(twice).unwrap_err().contains("twice"));
         let elsewhere = r#"{ "other": 1, "other": 2, "mcpServers": {} }"#;
         assert!(connected(elsewhere).is_ok());
+        // Twice below a project, and as a server: clients read the last one, and neither may stay.
+        let served = |name: &str| name == "time";
+        for twice in [
+            r#"{ "projects": { "/a": { "mcpServers": {}, "mcpServers": { "time": { "command": "x" } } } } }"#,
+            r#"{ "mcpServers": { "time": { "command": "y" }, "time": { "command": "x" } } }"#,
+        ] {
+            let after = connect(twice, ClientFormat::Json, &["mcpServers"], "vmcp", &entry, &served).unwrap();
+            assert_eq!(after.taken[0].entry, json!({ "command": "x" }));
+            assert!(!after.text.contains("time"), "{}", after.text);
+        }
     }
 
     #[test]

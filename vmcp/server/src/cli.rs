@@ -79,6 +79,8 @@ enum Command {
     Init(setup::init::Arguments),
     Add(setup::add::Arguments),
     /// Remove a backend from the configuration file, or with --kubernetes from a cluster
+    ///
+    /// For programs (-o json) the result with --kubernetes has `removed`, the resources that are deleted.
     Remove(setup::remove::RemoveArguments),
     /// Use a backend again that `vmcp disable` switched off
     Enable(setup::remove::Arguments),

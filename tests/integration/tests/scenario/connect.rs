@@ -171,6 +171,11 @@ async fn commands_that_change_files_answer_programs_too() {
     assert_eq!((&added["backend"], &added["created"]), (&json!("own"), &json!(false)));
     assert_eq!(run(1, &["add", "own", "https://own.example/mcp"]).await["exitCode"], 1);
     assert_eq!(run(2, &["add", "Own One", "https://own.example/mcp"]).await["exitCode"], 2);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut unread = laptop.command(&["add", "Own One", "https://own.example/mcp", "-o", "json"]);
+    let status = unread.stdout(writer).stderr(std::process::Stdio::null()).status().await.expect("vmcp");
+    assert_eq!(status.code(), Some(2), "a result that nothing reads");
     assert_eq!(run(0, &["disable", "own"]).await["change"], "disabled");
     let removed = run(0, &["remove", "gh", "--secrets"]).await;
     assert_eq!((&removed["change"], &removed["secretsRemoved"]), (&json!("removed"), &json!(["GH_TOKEN"])));
@@ -233,12 +238,14 @@ async fn a_read_only_file_of_a_client_stays_and_the_entry_is_told() {
 async fn a_client_gets_the_folders_and_proxies_of_the_shell_without_passwords() {
     let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
     let cache = laptop.path("cache").display().to_string();
-    let mut command = laptop.command(&["connect", "cursor", "--file", "cursor.json"]);
+    let mut command = laptop.command(&["connect", "cursor", "--file", "cursor.json", "-o", "json"]);
     command.env("XDG_CACHE_HOME", &cache).env("HTTPS_PROXY", "http://proxy.corp:3128");
     command.env("HTTP_PROXY", "http://me:hunter2@proxy.corp:3128");
     let output = command.output().await.expect("vmcp");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.contains("HTTP_PROXY may hold a password"), "{said}");
+    let told: Value = serde_json::from_slice(&output.stdout).expect("a result as JSON");
+    assert!(told["notes"].to_string().contains("HTTP_PROXY may hold a password"), "{told}");
     let text = std::fs::read_to_string(laptop.path("cursor.json")).expect("the file");
     assert!(!text.contains("hunter2") && !said.contains("hunter2"), "{text}");
     let file: Value = serde_json::from_str(&text).expect("JSON");

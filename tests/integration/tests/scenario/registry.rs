@@ -169,6 +169,13 @@ async fn a_server_is_found_shown_and_added_and_the_mirror_serves_while_the_regis
     assert!(error.contains("--set API_KEY=…"), "{error}");
     let (_, refused, _) = run(&["add", "weather", "-o", "json"]).await;
     assert!(refused.contains("\"exitCode\": 2"), "{refused}");
+    let (code, unknown, _) = run(&["add", "absent", "-o", "json"]).await;
+    let unknown: Value = serde_json::from_str(&unknown).expect("a failure as JSON");
+    assert_eq!((code, &unknown["exitCode"]), (Some(3), &json!(3)), "{unknown}");
+    let (_, planned, _) = run(&["add", "weather", "--dry-run", "-o", "json"]).await;
+    let planned: Value = serde_json::from_str(&planned).expect("an entry within JSON");
+    assert_eq!(planned["missing"], json!(["API_KEY"]), "{planned}");
+    assert!(planned["yaml"].as_str().is_some_and(|yaml| yaml.contains("name: weather")), "{planned}");
     let (code, _, error) = run(&["add", "com.evil/forecast"]).await;
     assert_eq!(code, Some(1), "{error}");
     assert!(

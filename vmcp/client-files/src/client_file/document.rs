@@ -74,13 +74,15 @@ impl Document {
         }
     }
 
-    /// Removes a member of the map at `place`, if there is one.
+    /// Removes a member of the map at `place`, if there is one; in JSON, each member of this name.
     pub(crate) fn remove(&mut self, place: &[String], name: &str) {
         match self {
             Document::Json(root) => {
-                let map = place.iter().try_fold(root.object_value(), |map, key| Some(map?.object_value(key)));
-                if let Some(member) = map.flatten().and_then(|map| map.get(name)) {
-                    member.remove();
+                let members = json_at(root, place).map(|map| map.properties()).unwrap_or_default();
+                for member in members {
+                    if member.decoded_name().is_some_and(|found| found == name) {
+                        member.remove();
+                    }
                 }
             }
             Document::Toml(document) => {

@@ -4,7 +4,8 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Longest wait for another edit, which takes milliseconds; then the edit goes on alone.
+/// Longest wait for another edit, which takes milliseconds, or longer while `vmcp init` asks a person.
+/// Then the edit goes on alone.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Pause between two attempts.
 const INTERVAL: Duration = Duration::from_millis(10);

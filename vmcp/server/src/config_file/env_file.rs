@@ -140,8 +140,13 @@ impl Addition {
             return write_private(&self.path.canonicalize()?, &format!("{kept}{}", self.text));
         }
         let mut file = private(OpenOptions::new().append(true).create(true)).open(&self.path)?;
-        file.write_all(self.text.as_bytes())?;
-        file.sync_all()
+        let length = file.metadata()?.len();
+        let written = file.write_all(self.text.as_bytes()).and_then(|()| file.sync_all());
+        if written.is_err() {
+            // A full disk leaves a part of the lines.
+            let _ = file.set_len(length);
+        }
+        written
     }
 }
 

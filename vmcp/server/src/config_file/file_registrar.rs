@@ -21,7 +21,7 @@ use vmcp_engine::server_registrar::{
 use super::edit_lock::EditLock;
 use super::env_file::{self, Addition, OtherValue};
 use super::reference_lookup::ReferenceLookup;
-use super::secret_store::write_private;
+use super::secret_store::{replace_private, write_private};
 use super::source::{ConfigInputs, read_config};
 
 /// Edits of the file by others between a read and a write, after which the change is given up.
@@ -168,9 +168,10 @@ impl Inner {
         })
     }
 
-    /// Replaces the configuration file. A link stays a link: the file behind it is replaced.
+    /// Replaces the configuration file, unless it is read-only. A link stays a link: the file behind it is
+    /// replaced.
     fn replace(&self, text: &str) -> Result<(), RegistrarError> {
-        let written = self.path.canonicalize().and_then(|target| write_private(&target, text));
+        let written = self.path.canonicalize().and_then(|target| replace_private(&target, text));
         written.map_err(|error| unwritable(&self.path, &error))
     }
 }

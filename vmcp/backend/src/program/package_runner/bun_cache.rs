@@ -11,14 +11,17 @@ use super::command_line::npm_name;
 const NO_VERSION: &str = "latest";
 
 /// Returns the folder in which bunx has installed `package`, below `temporary`. `None` for a folder of
-/// another owner than the home's: every account may write into the folder of temporary files.
+/// another owner than the home's: every account may write into the folder of temporary files. A folder of a
+/// scope is judged as well, because its owner may exchange what is in it.
 pub(super) fn folder(package: &str, temporary: &Path, home: &Path) -> Option<PathBuf> {
     let name = npm_name(package)?;
     let version = package.strip_prefix(name)?.strip_prefix('@').filter(|version| !version.is_empty());
     let owner = fs::metadata(home).ok()?.uid();
     let folder = temporary.join(format!("bunx-{owner}-{name}@{}", version.unwrap_or(NO_VERSION)));
-    let is_own = fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir() && found.uid() == owner);
-    is_own.then_some(folder)
+    let is_own =
+        |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == owner);
+    let are_own = folder.ancestors().take_while(|path| *path != temporary).all(is_own);
+    are_own.then_some(folder)
 }
 
 #[cfg(test)]
@@ -44,6 +47,11 @@ mod tests {
         let linked = temporary.path().join(format!("bunx-{owner}-linked@latest"));
         std::os::unix::fs::symlink(temporary.path(), linked).unwrap();
         assert_eq!(found("linked"), None, "a link may be of another account");
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::create_dir(elsewhere.path().join("server@latest")).unwrap();
+        let scope = temporary.path().join(format!("bunx-{owner}-@other"));
+        std::os::unix::fs::symlink(elsewhere.path(), scope).unwrap();
+        assert_eq!(found("@other/server"), None, "so may the folder of a scope");
         assert_eq!(found("github:me/server"), None);
     }
 }

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 /// Returns the variables or headers of a list: `NAME=value`, `Name: value`, objects with `name` or `key` and
-/// `value`, or objects of pairs. A name alone, as in files of Docker, is that of a variable of the client.
+/// `value`, or objects of pairs. A name without a value, as in files of Docker, is that of a variable of the
+/// client.
 pub(super) fn of_list(items: &[Value]) -> Map<String, Value> {
     let reference = |name: &str| Value::from(format!("${{{name}}}"));
     let mut found = Map::new();
@@ -22,10 +23,10 @@ pub(super) fn of_list(items: &[Value]) -> Map<String, Value> {
                     (Some(name), Some(value)) => {
                         found.insert(name.to_owned(), value.clone());
                     }
-                    (Some(name), None) if pair.len() == 1 => {
+                    (Some(name), None) => {
                         found.insert(name.to_owned(), reference(name));
                     }
-                    _ => found.extend(pair.clone()),
+                    (None, _) => found.extend(pair.clone()),
                 }
             }
             _ => {}
@@ -52,7 +53,8 @@ mod tests {
 
     #[test]
     fn lists_of_variables_and_nested_transports_are_read() {
-        let env = json!(["A=1=2", "B", { "name": "C", "value": 3 }, { "D": "4" }, { "key": "E" }, 5]);
+        let alone = json!({ "key": "E", "secret": true });
+        let env = json!(["A=1=2", "B", { "name": "C", "value": 3 }, { "D": "4" }, alone, 5]);
         let env = read_server(&json!({ "command": "x", "env": env })).unwrap().env;
         let expected = json!({ "A": "1=2", "B": "${B}", "C": 3, "D": "4", "E": "${E}" });
         assert_eq!(json!(env), expected);

@@ -127,18 +127,21 @@ fn connect(
     if let Some(name) = profile {
         profile_of(&global.load_file(&config)?.config, name)?;
     }
+    let mut further = Vec::new();
     let endpoint = if *http {
         let config = global.load_file(&config)?.config;
         let below = profile.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
         let url = mcp_url(config.server.listen, config.server.tls.is_some()) + &below;
         Endpoint::Url { url, needs_key: needs_key(&config) }
     } else {
+        let (variables, note) = shell_variables();
+        further.extend(note);
         Endpoint::Command(StartedProgram {
             program: program_to_write()?,
             config: std::path::absolute(&config)?,
             profile: profile.clone(),
             own_server: *own_server,
-            variables: shell_variables(),
+            variables,
         })
     };
     let entry = shape.entry(&endpoint).map_err(CommandFailure::new)?;
@@ -169,10 +172,9 @@ fn connect(
             others.join(", ")
         ));
     }
-    let mut further: Vec<_> = known_clients::project_files(client)
-        .iter()
-        .map(|project| format!("note: {} of this project may have servers too", project.display()))
-        .collect();
+    for project in known_clients::project_files(client) {
+        further.push(format!("note: {} of this project may have servers too", project.display()));
+    }
     if client == "codex" {
         further.push(NOTE_ON_APPROVALS.to_owned());
     }
@@ -199,21 +201,19 @@ fn connect(
 }
 
 /// Returns the variables of this shell that the client's entry gets. The password of a proxy stays out of the
-/// file.
-fn shell_variables() -> Vec<(String, String)> {
+/// file, and a note says so.
+fn shell_variables() -> (Vec<(String, String)>, Option<String>) {
     let is_secret =
         |name: &str, value: &str| name.to_ascii_uppercase().ends_with("_PROXY") && value.contains('@');
     let (secret, plain): (Vec<_>, Vec<_>) = variables(&|name| std::env::var(name).ok())
         .into_iter()
         .partition(|(name, value)| is_secret(name, value));
-    if !secret.is_empty() {
-        let names: Vec<_> = secret.iter().map(|(name, _)| name.as_str()).collect();
-        notes::note(&format!(
-            "note: {} may hold a password, and stays out of the file: the client has to set it itself",
-            names.join(", ")
-        ));
-    }
-    plain
+    let names: Vec<_> = secret.iter().map(|(name, _)| name.as_str()).collect();
+    let note = format!(
+        "note: {} may hold a password, and stays out of the file: the client has to set it itself",
+        names.join(", ")
+    );
+    (plain, (!secret.is_empty()).then_some(note))
 }
 
 /// Returns how the client gets the key that `incomingAuth` wants.

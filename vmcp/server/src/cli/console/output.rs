@@ -82,7 +82,8 @@ pub(in crate::cli) fn with_failure(
     if let Err(failure) = &outcome
         && format != OutputFormat::Table
     {
-        print(format, &failure.for_programs(), String::new)?;
+        // The failure decides the exit code, also if nothing reads the result.
+        let _ = print_for_programs(format, &failure.for_programs());
     }
     outcome
 }

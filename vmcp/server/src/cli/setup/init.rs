@@ -157,6 +157,8 @@ fn init(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFai
     }
     let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE_NAME));
     let merged = merge && path.exists();
+    // Names and variables are chosen by the files as they are now.
+    let _lock = merged.then(|| EditLock::wait(&path));
     let before = if merged { config_edit::read_or_first_lines(&path)? } else { String::new() };
     let imported = match &from {
         Some(from) => Some(imported(from, &path, &before, on_conflict, format == OutputFormat::Table)?),
@@ -171,6 +173,8 @@ fn init(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFai
     let mut result = InitResult::new(&path, imported.as_ref());
     if path == Path::new("-") {
         result.yaml = Some(yaml.to_owned());
+        // No `.env` is written: a person sets these variables, too.
+        result.asked.append(&mut result.secrets);
         print_yaml(format, yaml, &result)?;
         if let Ok(loaded) = vmcp_config::load(yaml, "-", &|_: &str| None) {
             needed_programs::note_missing(&loaded.config, names);
@@ -183,7 +187,6 @@ fn init(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFai
             output::print_for_programs(format, &result)?;
             return Ok(Exit::Done);
         }
-        let _lock = EditLock::wait(&path);
         result.notes.extend(config_edit::append(&path, imported, OnMistake::Note, global)?);
     } else {
         if !force && path.exists() {
@@ -231,6 +234,7 @@ fn write_manifests(
     let mut result = InitResult::new(path, Some(&imported));
     // The values are in the manifests, and what stays out is told.
     result.secrets.clear();
+    result.written = true;
     result.notes.extend(made.left_out.iter().cloned());
     if path == Path::new("-") {
         result.yaml = Some(made.yaml.clone());

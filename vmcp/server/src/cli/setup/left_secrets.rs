@@ -54,11 +54,14 @@ pub(super) fn offer_removal(
         return Ok(LeftSecrets { kept: unused, ..LeftSecrets::default() });
     }
     let _lock = EditLock::wait(path);
-    env_file::remove_variables(&env_file, &unused).map_err(|error| {
+    // Another edit may have used some of them while the question was open.
+    let still_unused = unused_variables(before, &config_edit::read_or_first_lines(path)?, &present);
+    let (removed, kept): (Vec<_>, Vec<_>) = unused.into_iter().partition(|name| still_unused.contains(name));
+    env_file::remove_variables(&env_file, &removed).map_err(|error| {
         CommandFailure::new(format!("{file}: {error}")).remedy(format!("remove {names} there"))
     })?;
-    notes::note(&format!("removed {names} from {file}"));
-    Ok(LeftSecrets { removed: unused, ..LeftSecrets::default() })
+    notes::note(&format!("removed {} from {file}", removed.join(", ")));
+    Ok(LeftSecrets { removed, kept })
 }
 
 fn unused_variables(before: &str, after: &str, present: &BTreeSet<String>) -> Vec<String> {

@@ -104,6 +104,14 @@ impl WantedWay {
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let format_of_failures = match &arguments.action {
+        Action::Add(arguments) => arguments.output,
+        Action::Search { .. } | Action::Show { .. } => OutputFormat::Table,
+    };
+    output::with_failure(format_of_failures, || act(arguments, global))
+}
+
+fn act(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     global.start_logs()?;
     let Arguments { action, source } = arguments;
     let source::LoadedRegistry { name: source, catalog, notes } =

@@ -151,6 +151,19 @@ async fn the_addresses_of_an_added_server_stay_with_its_entry() {
 }
 
 #[tokio::test]
+async fn a_read_only_file_stays_as_it_is() {
+    let folder = Folder::new(BEFORE);
+    let path = folder.dir.path().join("vmcp.yaml");
+    let mut permissions = path.metadata().unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&path, permissions).unwrap();
+    let refused = folder.add("a", remote("https://a.example/mcp", &[("x-key", "hunter2")])).await;
+    assert!(refused.unwrap_err().to_string().contains("the file is read-only"));
+    assert_eq!(folder.text("vmcp.yaml").as_deref(), Some(BEFORE));
+    assert_eq!(folder.text(".env"), None, "the secret goes with the entry");
+}
+
+#[tokio::test]
 async fn a_secret_that_a_client_names_is_referred_to() {
     let folder = Folder::new(BEFORE);
     let with_key = |key: Option<&str>| {

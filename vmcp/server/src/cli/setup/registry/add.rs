@@ -38,10 +38,10 @@ pub(super) struct AddArguments {
     /// Print the entry of `backends`, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Format of the result: `file`, `backend`, `server`, `version`, `secrets`, `notes`; of a failure `error`,
-    /// `remedy`, `exitCode`
+    /// Format of the result: `file`, `backend`, `server`, `version`, `secrets`, `notes`, or, with --dry-run,
+    /// `yaml` and `missing` in place of `file` and `secrets`; of a failure `error`, `remedy`, `exitCode`
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: OutputFormat,
+    pub(super) output: OutputFormat,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -51,15 +51,6 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 /// Adds the entry, which is from `source`.
 pub(super) fn run(
-    entry: &ServerEntry,
-    source: &str,
-    arguments: &AddArguments,
-    global: &GlobalOptions,
-) -> Result<Exit, CommandFailure> {
-    output::with_failure(arguments.output, || add(entry, source, arguments, global))
-}
-
-fn add(
     entry: &ServerEntry,
     source: &str,
     arguments: &AddArguments,
@@ -86,7 +77,19 @@ fn add(
             notes::note(&format!("note: values are missing: {missing}"));
         }
         let variable = |label: &str| variable_name(&backend, label);
-        output::result(&draft.yaml(&backend, &variable))?;
+        let yaml = draft.yaml(&backend, &variable);
+        let result = json!({
+            "backend": backend,
+            "server": entry.name,
+            "version": entry.version,
+            "yaml": yaml,
+            "missing": draft.missing,
+            "notes": draft.notes,
+        });
+        match arguments.output {
+            OutputFormat::Table => output::result(&yaml)?,
+            OutputFormat::Json | OutputFormat::Yaml => output::print_for_programs(arguments.output, &result)?,
+        }
         return Ok(Exit::Done);
     }
     if !missing.is_empty() {
