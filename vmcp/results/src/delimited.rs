@@ -66,10 +66,12 @@ fn is_name(name: &str) -> bool {
 
 /// Returns the value of a field: a number as JSON writes it, nothing, or a text.
 pub(crate) fn value(field: &str) -> Box<RawValue> {
-    if field.is_empty() {
-        return RawValue::NULL.to_owned();
-    }
-    number(field).map_or_else(|| quoted(field), ToOwned::to_owned)
+    plain(field).map_or_else(|| quoted(field), ToOwned::to_owned)
+}
+
+/// Returns the value of a field that is no text.
+pub(crate) fn plain(field: &str) -> Option<&RawValue> {
+    if field.is_empty() { Some(RawValue::NULL) } else { number(field) }
 }
 
 /// Returns a field that is a number. Codes are texts: a postal code with a zero in front, which is no JSON, a
