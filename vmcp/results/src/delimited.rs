@@ -12,6 +12,8 @@ use crate::json::{self, Kind, quoted};
 const SEPARATORS: [char; 4] = [',', '\t', ';', '|'];
 /// Longest name of a column, in characters.
 const MAX_NAME_CHARS: usize = 64;
+/// Most fields of a record; a text with a longer one is no table.
+const MAX_FIELDS: usize = 2_000;
 
 /// A table as text.
 pub(crate) struct Delimited<'a> {
@@ -64,13 +66,32 @@ fn is_name(name: &str) -> bool {
 
 /// Returns the value of a field: a number as JSON writes it, nothing, or a text.
 pub(crate) fn value(field: &str) -> Box<RawValue> {
-    if field.is_empty() {
-        return RawValue::NULL.to_owned();
+    plain(field).map_or_else(|| quoted(field), ToOwned::to_owned)
+}
+
+/// Returns the value of a field that is no text.
+pub(crate) fn plain(field: &str) -> Option<&RawValue> {
+    if field.is_empty() { Some(RawValue::NULL) } else { number(field) }
+}
+
+/// Returns a field that is a number. Codes are texts: a postal code with a zero in front, which is no JSON, a
+/// commit such as `12e4567`, and a whole number beyond 64 bits.
+fn number(field: &str) -> Option<&RawValue> {
+    if !field.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        return None;
     }
-    // A number with a zero or a sign in front is a code, such as a postal one, and no JSON.
-    let number = field.starts_with(|c: char| c.is_ascii_digit() || c == '-').then(|| json::parse(field));
-    let number = number.flatten().filter(|raw| matches!(json::kind(raw), Kind::Integer | Kind::Number));
-    number.map_or_else(|| quoted(field), ToOwned::to_owned)
+    let raw = json::parse(field)?;
+    let text = raw.get();
+    // Programs write a sign in an exponent, or a point before it.
+    let is_code = text
+        .split_once(['e', 'E'])
+        .is_some_and(|(digits, exponent)| !digits.contains('.') && !exponent.starts_with(['+', '-']));
+    let is_number = match json::kind(raw) {
+        Kind::Integer => text.parse::<i64>().is_ok(),
+        Kind::Number => !is_code && text.parse::<f64>().is_ok_and(f64::is_finite),
+        Kind::Null | Kind::Boolean | Kind::String | Kind::Array | Kind::Object => false,
+    };
+    is_number.then_some(raw)
 }
 
 /// Records of a text, from the place that is read.
@@ -80,7 +101,7 @@ pub(crate) struct Records<'a> {
     separator: char,
 }
 
-/// A quoted field that does not end, or is followed by more text.
+/// A quoted field that does not end, or is followed by more text; more fields than [`MAX_FIELDS`].
 #[derive(Debug)]
 pub(crate) struct Malformed;
 
@@ -94,7 +115,8 @@ impl<'a> Iterator for Records<'a> {
         }
         let mut fields = Vec::new();
         loop {
-            let Some((field, is_last)) = self.field() else {
+            let field = if fields.len() < MAX_FIELDS { self.field() } else { None };
+            let Some((field, is_last)) = field else {
                 self.rest = "";
                 return Some(Err(Malformed));
             };
@@ -167,6 +189,30 @@ mod tests {
         let (names, records) = table(text).unwrap();
         assert_eq!(names, ["Order Date", "zip", "note"]);
         assert_eq!(records, [["\"2024-01-02\"", "\"00501\"", r#""a, \"b\"\nc""#]]);
+    }
+
+    #[test]
+    fn numbers_are_those_that_programs_write_and_codes_stay_texts() {
+        let text = "id,n\n12e4567,1e+06\n5e10293,2.5E3\n1E5,1e-7\n-3e2,1.5e+999\n1,98765432109876543210\n";
+        let (_, records) = table(text).unwrap();
+        let expected = [
+            ["\"12e4567\"", "1e+06"],
+            ["\"5e10293\"", "2.5E3"],
+            ["\"1E5\"", "1e-7"],
+            ["\"-3e2\"", "\"1.5e+999\""],
+            ["1", "\"98765432109876543210\""],
+        ];
+        assert_eq!(records, expected);
+    }
+
+    #[test]
+    fn a_table_has_a_limit_of_columns() {
+        let wide = |count: usize| {
+            let names: Vec<_> = (0..count).map(|number| format!("c{number}")).collect();
+            format!("{}\n{}", names.join(","), vec!["1"; count].join(","))
+        };
+        assert!(table(&wide(MAX_FIELDS)).is_some());
+        assert!(table(&wide(MAX_FIELDS + 1)).is_none());
     }
 
     #[test]

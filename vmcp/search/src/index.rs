@@ -143,7 +143,8 @@ impl Index {
         near
     }
 
-    /// Gathers the evidence. The query and its clauses share one pass over the vectors.
+    /// Gathers the evidence. The query and its clauses share one pass over the vectors, after the pass of a
+    /// short query for its paraphrase.
     fn rank(
         &self,
         query: &Query<'_>,

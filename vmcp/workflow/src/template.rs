@@ -2,7 +2,7 @@
 //! `json`, `quote` and `fromJson`, and these differences.
 //!
 //! - A value that is missing is an error that names it, where Go prints `<no value>`. In `if`, `with`, `and`,
-//!   `or`, `not` and comparisons it is nothing, as in Go.
+//!   `or`, `not`, `eq` and `ne` it is nothing, as in Go.
 //! - A template that is one action has a value of its own type, not only a text: [`Template::value`].
 //! - Whole numbers of JSON stay whole: Go reads them as `float64` and prints `1e+06`. So numbers are compared
 //!   by their size, whole or not, where Go refuses an `int` beside a `float64`.

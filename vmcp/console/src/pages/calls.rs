@@ -153,7 +153,7 @@ pub fn calls(frame: &Frame, data: &Calls) -> String {
                 select id="outcome" name="outcome" {
                     option value="" { "any" }
                     option value="failed" selected[filter.outcome == "failed"] { "failed" }
-                    @for outcome in outcomes { option value=(outcome) selected[*outcome == filter.outcome] { (outcome) } }
+                    @for outcome in outcomes { option value=(outcome) selected[*outcome == filter.outcome] { (text::inert(outcome, text::MAX_LINE)) } }
                 }
             }
             @if filter.exact {
@@ -233,7 +233,7 @@ pub fn call(frame: &Frame, call: &Call) -> String {
         p.lead { (outcome(&call.outcome)) }
         dl.facts {
             @for (name, value) in facts.filter(|(_, value)| !value.is_empty()) {
-                dt { (name) } dd { (text::line(value)) }
+                dt { (text::inert(name, text::MAX_LINE)) } dd { (text::line(value)) }
             }
         }
         @if let Some(arguments) = &call.arguments {
@@ -260,7 +260,7 @@ fn timeline(call: &Call) -> Markup {
             h2 { "Calls of this trace" }
             @if call.timeline.len() >= MAX_TIMELINE { p { "The first " (MAX_TIMELINE) "." } }
             (table("Calls of this trace", &["Call", "Server", "Time", "Begins after", "Took", "Of which the server"], &html! {
-                @for it in &call.timeline {
+                @for it in call.timeline.iter().take(MAX_TIMELINE) {
                     tr {
                         th scope="row" {
                             @if it.is_within { "– " }
@@ -312,7 +312,7 @@ fn outcome(outcome: &str) -> Markup {
         "cancelled" => "warn",
         _ => "bad",
     };
-    html! { span class=(class) { (outcome) } }
+    html! { span class=(class) { (text::inert(outcome, text::MAX_LINE)) } }
 }
 
 #[cfg(test)]
@@ -392,6 +392,15 @@ mod tests {
         assert!(page.contains("gone&lt;b&gt;:9090"), "{page}");
         let page = call(&Frame::default(), &other);
         assert!(page.contains("10.0.0.2:9090") && page.contains("number=9&amp;replica=0b"), "{page}");
+        let odd = Call {
+            outcome: "ok\u{202e}".to_owned(),
+            facts: vec![("<b>\u{202e}".to_owned(), "x".to_owned())],
+            timeline: vec![TimedCall::default(); MAX_TIMELINE + 1],
+            ..other
+        };
+        let page = call(&Frame::default(), &odd);
+        assert!(page.contains("<dt>&lt;b&gt;⟨U+202E⟩</dt>") && page.contains(">ok⟨U+202E⟩<"), "{page}");
+        assert_eq!(page.matches("<th scope=\"row\">").count(), MAX_TIMELINE);
     }
 
     #[test]

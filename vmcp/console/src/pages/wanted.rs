@@ -104,7 +104,7 @@ fn row(group: &WantedGroup) -> Markup {
             }
             td { (group.searches) }
             td { (group.clients) }
-            td { @for (end, number) in &group.ends { (end) " " (number) br; } }
+            td { @for (end, number) in &group.ends { (text::inert(end, text::MAX_LINE)) " " (number) br; } }
             td {
                 @for (server, tool) in &group.called_instead {
                     a href=(links::tool(server, tool)) { (text::line(tool)) } br;

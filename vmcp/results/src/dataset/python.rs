@@ -14,6 +14,9 @@ use crate::shape::only_array;
 
 /// Most bytes of the data of a script, as JSON: 8 MiB. In an interpreter they take a multiple.
 pub const MAX_PYTHON_BYTES: usize = 8 << 20;
+/// Most bytes of the rows that are made of data, as JSON: 32 MiB. Records of a table repeat the names of its
+/// header.
+const MAX_ROW_BYTES: usize = 4 * MAX_PYTHON_BYTES;
 /// Lines of a [`PythonTask`] before those of its operation.
 const LINES_BEFORE: u32 = 1;
 /// Names of the values in a script. One line: the lines of the operation follow it.
@@ -64,6 +67,10 @@ impl PythonTask {
             // In place of a copy of the list.
             (Value::Null, "; rows = [value for value in data.values() if isinstance(value, list)][0]")
         } else {
+            let bytes: usize = rows.all.iter().map(|row| row.raw.raw().get().len()).sum();
+            if bytes > MAX_ROW_BYTES {
+                return Err(DatasetError::TooLargeForPython(bytes));
+            }
             let rows = rows.all.iter().map(|row| parse(row.raw.raw()));
             (Value::Array(rows.collect::<Result<_, _>>()?), "")
         };
@@ -192,6 +199,9 @@ mod tests {
         assert!(long.contains("the limit is 16384"), "{long}");
         let large = task("1", &json!("x".repeat(MAX_PYTHON_BYTES))).unwrap_err();
         assert!(large.contains("the limit is 8388608") && large.contains("`sql:"), "{large}");
+        let names = ["a", "b"].map(|name| name.repeat(64)).join(",");
+        let wide = task("1", &json!(format!("{names}\n{}", "1,1\n".repeat(250_000)))).unwrap_err();
+        assert!(wide.contains("too many for `python:`"), "{wide}");
         let raw = RawValue::from_string("[1e999]".to_owned()).unwrap();
         let unreadable = PythonTask::new("1", &raw, &Map::new(), Duration::from_secs(20)).unwrap_err();
         assert!(unreadable.to_string().starts_with("data: "), "{unreadable}");

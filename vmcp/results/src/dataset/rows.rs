@@ -14,7 +14,7 @@ use crate::shape::only_array;
 
 /// Bounds of one table; data beyond them are an error. In memory a row takes about a hundred bytes beside its
 /// text, and a value 32 bytes.
-const MAX: Bounds = Bounds { rows: 1_000_000, values: 8_000_000 };
+const MAX: Bounds = Bounds { rows: 1_000_000, values: 8_000_000, record_bytes: 256 << 20 };
 /// Rows between two looks at the clock.
 pub(crate) const ROWS_BETWEEN_CHECKS: usize = 1_024;
 /// Columns of a table; further keys are left out.
@@ -37,6 +37,9 @@ const LINE: &str = "line";
 struct Bounds {
     rows: usize,
     values: usize,
+    /// Bytes of the records of a text as JSON: each record repeats the names of the header, which may have a
+    /// hundred times the bytes of its fields.
+    record_bytes: usize,
 }
 
 /// One row: its cells in the order of their columns, and its JSON as it came.
@@ -135,6 +138,10 @@ fn too_many(most: usize, unit: &str) -> SqlError {
     SqlError::Load(format!("it has more than {most} {unit}; name a part of it by `path`"))
 }
 
+fn too_long(most: usize) -> SqlError {
+    SqlError::Load(format!("its records have more than {most} bytes as JSON; ask its tool for fewer"))
+}
+
 impl<'a> Rows<'a> {
     /// Reads the rows of data; `text` is the text of a JSON string.
     pub(crate) fn of(
@@ -157,7 +164,18 @@ impl<'a> Rows<'a> {
             (Some(text), _) => {
                 if let Some(Delimited { names, records, .. }) = Delimited::of(text) {
                     let mut records = records.map_while(Result::ok);
-                    records.all(|fields| loading.add(|columns| record(&names, &fields, columns)));
+                    let mut bytes = 0;
+                    let is_read = records.all(|fields| {
+                        let is_added = loading.add(|columns| {
+                            let row = record(&names, fields, columns);
+                            bytes += row.raw.raw().get().len();
+                            row
+                        });
+                        is_added && bytes <= bounds.record_bytes
+                    });
+                    if !is_read {
+                        loading.ended.get_or_insert_with(|| too_long(bounds.record_bytes));
+                    }
                 } else {
                     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
                     lines.all(|text| loading.add(|columns| line(text, columns)));
@@ -224,13 +242,19 @@ fn line<'a>(text: &'a str, columns: &mut Columns) -> Row<'a> {
 }
 
 /// Makes a row of a record of a table.
-fn record<'a>(names: &[String], fields: &[Cow<'_, str>], columns: &mut Columns) -> Row<'a> {
-    let (mut cells, mut written) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
+fn record<'a>(names: &[String], fields: Vec<Cow<'a, str>>, columns: &mut Columns) -> Row<'a> {
+    let mut cells = Vec::with_capacity(fields.len().min(MAX_COLUMNS));
+    let mut written = Vec::with_capacity(fields.len());
     for (name, field) in names.iter().zip(fields) {
-        let value = delimited::value(field);
-        written.push(format!("{}:{}", text::quoted(name), value.get()));
+        let value = match field {
+            Cow::Borrowed(field) => {
+                delimited::plain(field).map_or_else(|| Cell::Own(quoted(field)), Cell::Raw)
+            }
+            Cow::Owned(field) => Cell::Own(delimited::value(&field)),
+        };
+        written.push(format!("{}:{}", text::quoted(name), value.raw().get()));
         if let Some(column) = columns.of(name) {
-            put(&mut cells, column, Cell::Own(value));
+            put(&mut cells, column, value);
         }
     }
     let raw = format!("{{{}}}", written.join(","));
@@ -303,15 +327,24 @@ mod tests {
             (r#""x\ny\n\nz""#, 3, 3),
             (r#"[{"a":1,"a":2,"b":3}]"#, 1, 2),
         ] {
-            assert_eq!(within(Bounds { rows, values }, 600, json).unwrap().1, rows, "{json}");
+            assert_eq!(within(Bounds { rows, values, ..MAX }, 600, json).unwrap().1, rows, "{json}");
             for (bounds, seconds, problem) in [
-                (Bounds { rows: rows - 1, values }, 600, format!("more than {} rows", rows - 1)),
-                (Bounds { rows, values: values - 1 }, 600, format!("more than {} values", values - 1)),
-                (Bounds { rows, values }, 0, "took longer than 0ns".to_owned()),
+                (Bounds { rows: rows - 1, values, ..MAX }, 600, format!("more than {} rows", rows - 1)),
+                (Bounds { rows, values: values - 1, ..MAX }, 600, format!("more than {} values", values - 1)),
+                (Bounds { rows, values, ..MAX }, 0, "took longer than 0ns".to_owned()),
             ] {
                 let error = within(bounds, seconds, json).unwrap_err().to_string();
                 assert!(error.contains(&problem), "{json}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn records_repeat_the_names_of_their_header_within_a_limit() {
+        // Two records such as `{"id":1,"name":"a"}`.
+        let json = r#""id,name\n1,a\n2,\"b\"\n""#;
+        assert_eq!(within(Bounds { record_bytes: 38, ..MAX }, 600, json).unwrap().1, 2);
+        let error = within(Bounds { record_bytes: 37, ..MAX }, 600, json).unwrap_err().to_string();
+        assert!(error.contains("more than 37 bytes"), "{error}");
     }
 }

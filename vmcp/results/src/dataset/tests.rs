@@ -120,6 +120,7 @@ fn parameters_override_literals_and_strangers_are_named() {
 fn what_is_not_understood_says_what_is() {
     for (operation, message) in [
         ("make it nicer", "`make`"),
+        ("count of standard rows", "`standard` is neither a field"),
         ("", "asks for nothing"),
         ("group by planet", "`planet` is no field to group by"),
         ("sum", "needs a field"),

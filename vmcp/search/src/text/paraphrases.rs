@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
-use super::analysis::{stem, stemmer};
+use super::analysis::terms;
 use crate::vectors::Vectors;
 
 /// Width of the default model's vectors.
@@ -130,22 +130,20 @@ impl Paraphrases {
         }
         let strength = |cosine: f32| ((cosine - best) / TEMPERATURE).exp();
         let total: f32 = near.iter().map(|(_, cosine)| strength(*cosine)).sum();
-        let stemmer = stemmer();
         let mut vector = vec![0.0; DIMENSIONS];
         // In the order of the terms, so that equal queries add the same numbers in the same order.
-        let mut terms: BTreeMap<String, f32> = BTreeMap::new();
+        let mut weights: BTreeMap<String, f32> = BTreeMap::new();
         for (wish, cosine) in near {
             let weight = trust * strength(cosine) / total;
             let Some((words, row)) = self.meaning(wish) else { continue };
             for (sum, value) in vector.iter_mut().zip(row) {
                 *sum += VECTOR_WEIGHT * weight * value;
             }
-            let stems = words.split_whitespace().map(|word| stem(&stemmer, word.to_owned()));
-            for term in stems.filter(|term| !own.contains(term)) {
-                *terms.entry(term).or_default() += WORD_WEIGHT * weight;
+            for term in terms(words).filter(|term| !own.contains(term)) {
+                *weights.entry(term).or_default() += WORD_WEIGHT * weight;
             }
         }
-        Some(Paraphrase { vector, terms: terms.into_iter().collect() })
+        Some(Paraphrase { vector, terms: weights.into_iter().collect() })
     }
 
     /// Returns the wishes nearest to a query, with their cosines, best first.

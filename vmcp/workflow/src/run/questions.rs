@@ -122,13 +122,23 @@ fn mistake(question: &Question, content: &Value) -> Option<String> {
         if !is_of_kind(value, kind) {
             return Some(format!("has a `{name}` of another type than {kind}"));
         }
-        let options = |key: &str| schema.get(key).and_then(Value::as_array);
-        let is_offered = options("enum").is_none_or(|offered| offered.contains(value))
-            && options("oneOf").is_none_or(|offered| {
-                offered.iter().any(|one| one.get("const").is_none_or(|offered| offered == value))
-            });
-        (!is_offered).then(|| format!("has a `{name}` that the form does not offer"))
+        let chosen = schema.get("items").zip(value.as_array());
+        let are_items_offered =
+            chosen.is_none_or(|(items, chosen)| chosen.iter().all(|item| is_offered(item, items)));
+        (!is_offered(value, schema) || !are_items_offered)
+            .then(|| format!("has a `{name}` that the form does not offer"))
     })
+}
+
+/// True if a schema offers a value, or has no list of values: neither `enum` nor alternatives of a `const`.
+fn is_offered(value: &Value, schema: &Value) -> bool {
+    let options = |key: &str| schema.get(key).and_then(Value::as_array);
+    let has_value = |offered: &Vec<Value>| {
+        offered.iter().any(|one| one.get("const").is_none_or(|offered| offered == value))
+    };
+    options("enum").is_none_or(|offered| offered.contains(value))
+        && options("oneOf").is_none_or(has_value)
+        && options("anyOf").is_none_or(has_value)
 }
 
 /// True if a value is of a type of JSON Schema; true for an unknown type.

@@ -47,7 +47,8 @@ pub(super) fn sprintln(values: &[Value]) -> String {
 /// Writes values as `fmt.Sprintf` does. The text ends soon after [`MAX_TEXT`].
 pub(super) fn sprintf(format: &str, values: &[Value]) -> String {
     let mut printer = Printer::default();
-    let mut operands = Operands { all: values, at: 0, is_reordered: false, is_good: true };
+    let behind_indexes = format.rfind(']').map_or(format.len(), |last| format.len() - last - 1);
+    let mut operands = Operands { all: values, at: 0, is_reordered: false, is_good: true, behind_indexes };
     let mut rest = format;
     while let Some((before, after)) = rest.split_once('%') {
         printer.push(before);
@@ -80,6 +81,9 @@ struct Operands<'a> {
     is_reordered: bool,
     /// False after an index that leads nowhere.
     is_good: bool,
+    /// Bytes of the format behind its last `]`, where no index is closed: a search for it from each `[` would
+    /// take quadratic time.
+    behind_indexes: usize,
 }
 
 impl<'a> Operands<'a> {
@@ -104,7 +108,8 @@ impl<'a> Operands<'a> {
     fn index<'f>(&mut self, text: &'f str) -> (&'f str, bool) {
         let Some(inner) = text.strip_prefix('[') else { return (text, false) };
         self.is_reordered = true;
-        let closed = inner.split_once(']').filter(|_| text.len() > 2);
+        let is_closed = text.len() > 2 && inner.len() > self.behind_indexes;
+        let closed = if is_closed { inner.split_once(']') } else { None };
         let Some((digits, after)) = closed else {
             self.is_good = false;
             return (inner, false);

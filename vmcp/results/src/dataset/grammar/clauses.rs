@@ -79,6 +79,10 @@ impl<'a> Parser<'a> {
                 }
             }
             "unique" | "distinct" | "different" | "deduplicate" => return self.unique(),
+            "standard" if self.word_at(1) == "deviation" => {
+                self.at += 1;
+                return Ok(());
+            }
             "how" if self.word_at(1) == "many" => {
                 self.at += 2;
                 self.pending.push(Function::Count);

@@ -63,7 +63,6 @@ const FILLERS: &[&str] = &[
     "select",
     "show",
     "so",
-    "standard",
     "table",
     "take",
     "that",

@@ -39,6 +39,8 @@ async fn an_answer_is_of_the_values_that_its_form_offers() {
             "size": { "type": "string", "enum": ["s", "m"] },
             "count": { "type": "integer" },
             "color": { "type": "string", "oneOf": [{ "const": "red", "title": "Red" }] },
+            "days": { "type": "array", "items": { "enum": ["mon", "tue"] } },
+            "rooms": { "type": "array", "items": { "anyOf": [{ "const": "r1", "title": "Hall" }] } },
         } },
     }]));
     let (_, state) = asked(start(&tool, &Lab::default(), json!({})).await);
@@ -46,6 +48,9 @@ async fn an_answer_is_of_the_values_that_its_form_offers() {
         (json!({ "size": "xl" }), Some("has a `size` that the form does not offer")),
         (json!({ "count": 1.5 }), Some("has a `count` of another type than integer")),
         (json!({ "color": "blue" }), Some("has a `color` that the form does not offer")),
+        (json!({ "days": ["mon", "sun"] }), Some("has a `days` that the form does not offer")),
+        (json!({ "rooms": ["r2"] }), Some("has a `rooms` that the form does not offer")),
+        (json!({ "days": ["tue"], "rooms": ["r1"] }), None),
         (json!({ "size": "m", "count": 2, "color": "red", "more": [] }), None),
         (json!({ "size": null }), None),
     ] {

@@ -94,8 +94,14 @@ fn values_are_printed_as_go_does() {
 fn no_format_grows_beyond_the_most_of_a_text() {
     let begun = std::time::Instant::now();
     let wide = "%9999999d".repeat(10_000);
+    let never_closed = "%[".repeat(1_000_000);
     let args = values(&json!([vec![1; 100_000]]));
-    for text in [sprintf(&wide, &[]), sprintf("%999999d", &args), sprintf(&"%.9999999f".repeat(9), &args)] {
+    for text in [
+        sprintf(&wide, &[]),
+        sprintf(&never_closed, &[]),
+        sprintf("%999999d", &args),
+        sprintf(&"%.9999999f".repeat(9), &args),
+    ] {
         assert!(text.len() < 2 * MAX_TEXT + 10_000_000, "{}", text.len());
     }
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
