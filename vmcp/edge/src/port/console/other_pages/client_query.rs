@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_client_of_a_key_has_the_claims_of_its_key() {
         let config = config(
-            "incomingAuth: { type: apiKeys, apiKeys: [{ subject: ci, key: a key of enough characters, groups: [builders] }] }",
+            "incomingAuth: { type: apiKeys, apiKeys: [{ subject: ci, key: 0123456789abcdef0123456789abcdef, groups: [builders] }] }",
         );
         let claims = |who: &str, claims: &str| {
             let claims = query(who, claims).request(&config, "x").map(|asked| asked.claims);
