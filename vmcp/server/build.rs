@@ -1,5 +1,5 @@
-//! Links release builds with packed relative relocations (`DT_RELR`): 34 KB instead of 3 MB of relocations, which
-//! each process reads at its start and holds in memory.
+//! Links release builds with packed relative relocations (`DT_RELR`): 34 KB instead of 3 MB of relocations,
+//! which each process reads at its start and holds in memory.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn main() {
     // The linker of zig refuses the option.
     let is_packed = match set("CARGO_CFG_TARGET_ENV").as_str() {
         "musl" => !set("RUSTC_LINKER").contains("zig"),
-        // Some versions of mold leave out the version of glibc that the option needs; lld is in the toolchain.
+        // Some versions of mold leave out the version of glibc that the option needs.
         "gnu" => lld_of_the_toolchain().filter(|_| glibc_starts_packed_programs()).is_some_and(|folder| {
             println!("cargo:rustc-link-arg-bins=-B{}", folder.display());
             println!("cargo:rustc-link-arg-bins=-fuse-ld=lld");

@@ -55,7 +55,7 @@ pub(super) fn network_policy(
 }
 
 /// Returns the callers that a server admits: the VirtualMCPServers that serve its group, of its namespace and
-/// of granted ones, and those that the resource names.
+/// of granted ones, and the callers that the resource names.
 fn callers(
     group: Option<&str>,
     granted_namespaces: &BTreeSet<String>,

@@ -8,8 +8,8 @@ pub(crate) fn adder<K: ResourceExt>(server: &K) -> Option<&str> {
     server.labels().get(ADDED_BY_LABEL).map(String::as_str)
 }
 
-/// Returns true for the Secrets that servers of clients may refer to: those that were made for them
-/// (`ADDER.added.…`), and those that an administrator made for clients to name (`ADDER.shared.…`).
+/// Returns true for the Secrets that servers of clients may refer to: Secrets that were made for them
+/// (`ADDER.added.…`), and Secrets that an administrator made for clients to name (`ADDER.shared.…`).
 pub(crate) fn is_of_added_servers(secret: &str, adder: &str) -> bool {
     let kind = secret.strip_prefix(adder).and_then(|rest| rest.strip_prefix('.'));
     kind.is_some_and(|kind| kind.starts_with("added.") || kind.starts_with("shared."))

@@ -181,12 +181,12 @@ fn insert_program(spec: &mut Value, args: &[String], new: &NewServer, secret: &s
     }
 }
 
-/// Returns the values for the server's own Secret: those that are no references.
+/// Returns the values for the server's own Secret: all but references.
 fn own_values(new: &NewServer) -> impl Iterator<Item = (String, &String, &Secret)> {
     keyed(&new.place).filter(move |(_, name, _)| !new.secret_refs.contains_key(*name))
 }
 
-/// Returns Secret and key of a value: those that a client named, or else those of the server's own Secret.
+/// Returns Secret and key of a value: as a client named them, or else in the server's own Secret.
 fn source_of<'a>(new: &'a NewServer, name: &str, secret: &'a str, key: &'a str) -> (&'a str, &'a str) {
     match new.secret_refs.get(name) {
         Some(reference) => (reference.name.as_str(), reference.key.as_deref().unwrap_or(key)),

@@ -213,8 +213,8 @@ pub fn is_visibly_inside(url: &Url) -> bool {
     inside(url).is_some() || matches!(url.host(), Some(Host::Domain(name)) if lacks_public_domain(name))
 }
 
-/// Returns true for a name with a dot whose last label is no public top-level domain. A dot at the end makes
-/// a name complete.
+/// Returns true for a name with a dot whose last label is an inner one, not a public top-level domain. A dot
+/// at the end makes a name complete.
 fn lacks_public_domain(name: &str) -> bool {
     let Some((_, last)) = name.rsplit_once('.') else { return false };
     !(last.is_empty()

@@ -12,7 +12,7 @@ use crate::json::{self, Kind, quoted};
 const SEPARATORS: [char; 4] = [',', '\t', ';', '|'];
 /// Longest name of a column, in characters.
 const MAX_NAME_CHARS: usize = 64;
-/// Most fields of a record; a text with a longer one is no table.
+/// Most fields of a record; a text with a longer record stays a text.
 const MAX_FIELDS: usize = 2_000;
 
 /// A table as text.
@@ -69,12 +69,12 @@ pub(crate) fn value(field: &str) -> Box<RawValue> {
     plain(field).map_or_else(|| quoted(field), ToOwned::to_owned)
 }
 
-/// Returns the value of a field that is no text.
+/// Returns the value of a field: a number, a boolean or null.
 pub(crate) fn plain(field: &str) -> Option<&RawValue> {
     if field.is_empty() { Some(RawValue::NULL) } else { number(field) }
 }
 
-/// Returns a field that is a number. Codes are texts: a postal code with a zero in front, which is no JSON, a
+/// Returns a field that is a number. Codes are texts: a postal code with a zero in front, a
 /// commit such as `12e4567`, and a whole number beyond 64 bits.
 fn number(field: &str) -> Option<&RawValue> {
     if !field.starts_with(|c: char| c.is_ascii_digit() || c == '-') {

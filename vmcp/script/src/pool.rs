@@ -25,8 +25,8 @@ pub use interpreter::Interpreter;
 pub use script_end::{Called, Ran, Script, ScriptEnd, WaitingScript};
 use worker::Worker;
 
-/// Time that a script runs before the next worker starts beside it. A start takes a core for some milliseconds,
-/// which a short script would feel; a script that ends earlier has its worker replaced at its end.
+/// Time that a script runs before the next worker starts beside it. A start takes a core for some
+/// milliseconds, which a short script would feel; such a script has its worker replaced at its end.
 const REPLACED_AFTER: Duration = Duration::from_millis(10);
 
 /// The program of a worker: an executable file, and the arguments before the bounds.
@@ -86,7 +86,7 @@ struct State<P> {
     warm: Vec<Worker>,
     /// Workers that are being started to be warm.
     starting: usize,
-    /// Scripts that take the workers being started, the longest wait first: fewer than `starting`, or as many.
+    /// Scripts that take the workers being started, the longest wait first: at most `starting`.
     waiting: VecDeque<oneshot::Sender<Worker>>,
     running: usize,
     by_principal: HashMap<P, usize>,
@@ -148,8 +148,7 @@ impl<P: Clone + Eq + Hash + Send + 'static> WorkerPool<P> {
         }
     }
 
-    /// Takes a warm worker, or one that is being started and that no other script waits for; starts one
-    /// otherwise.
+    /// Takes a warm worker, or a worker that is being started for no other script; starts one otherwise.
     async fn worker(&self, settings: PoolSettings) -> io::Result<Worker> {
         if let Some(worker) = self.warm_worker(settings) {
             return Ok(worker);

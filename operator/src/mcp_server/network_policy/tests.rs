@@ -1,4 +1,4 @@
-//! Tests of callers: of other namespaces, and those that an edit adds together with guards.
+//! Tests of callers: of other namespaces, and callers that an edit adds together with guards.
 
 use std::sync::Arc;
 
@@ -164,7 +164,7 @@ fn callers_that_an_edit_removes_wait_for_no_reference() {
     }
 }
 
-/// Namespaces are granted to a refused server, and taken back: those that stay are callers all the while.
+/// Namespaces are granted to a refused server, and taken back: the others stay callers all the while.
 #[test]
 fn callers_of_granted_namespaces_stay_while_another_namespace_comes_or_goes() {
     let granted = |names: &[&str]| {

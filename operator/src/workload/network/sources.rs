@@ -61,7 +61,7 @@ fn covers_selector(outer: &LabelSelector, inner: &LabelSelector) -> bool {
         && outer.match_expressions.iter().flatten().all(is_asked)
 }
 
-/// Returns true for the same requirement, and for one that admits fewer values of its label.
+/// Returns true for the same requirement, and for a requirement that admits fewer values of its label.
 fn covers_requirement(outer: &LabelSelectorRequirement, inner: &LabelSelectorRequirement) -> bool {
     let contains = |list: &LabelSelectorRequirement, part: &LabelSelectorRequirement| {
         let mut parts = part.values.iter().flatten();
@@ -75,7 +75,7 @@ fn covers_requirement(outer: &LabelSelectorRequirement, inner: &LabelSelectorReq
         }
 }
 
-/// Returns true if a range of addresses in CIDR contains the other. A text that is no range contains itself.
+/// Returns true if a range of addresses in CIDR contains the other. Another text contains itself.
 fn covers_range(outer: &str, inner: &str) -> bool {
     let (Some((family, start, length)), Some((other_family, address, prefix))) = (range(outer), range(inner))
     else {

@@ -88,7 +88,7 @@ async fn no_credentials_go_to_a_service_of_others() {
     place.apply(SECRET).await;
     place.apply(SERVED).await;
     await_condition::<MCPServer>(&place, "served", "Ready", "False", "NameTaken").await;
-    // Those of the entry `tickets`.
+    // The credentials of the entry `tickets`.
     let called = configuration(&place, "Bearer ${file:/etc/vmcp/secrets/tickets_token}").await;
     let credentials = |text: &str| text.matches("Bearer ${file:").count();
     assert_eq!(credentials(&called), 1, "{called}");

@@ -109,7 +109,7 @@ fn without_windows(server: &mut Server, notes: &mut Vec<String>) {
     }
 }
 
-/// Returns the transport that a client's word for it means; `None` for the one that an entry has by itself.
+/// Returns the transport that a client's word for it means; `None` for the transport of an entry without it.
 fn transport(kind: &str) -> Result<Option<&'static str>, String> {
     let plain = kind.trim().to_ascii_lowercase().replace(['-', '_', ' ', '+'], "");
     match &*plain {

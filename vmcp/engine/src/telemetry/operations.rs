@@ -163,7 +163,7 @@ impl OperationFailure {
     }
 }
 
-/// Begins the span with all attributes at once: each one that follows looks the span up again.
+/// Begins the span with all attributes at once: each later attribute looks the span up again.
 fn span(start: &OperationStart<'_>, name: fmt::Arguments<'_>) -> Span {
     let (mut tool, mut prompt, mut resource) = (None, None, None);
     match start.target {

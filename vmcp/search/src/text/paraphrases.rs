@@ -38,7 +38,7 @@ const WORD_WEIGHT: f32 = 0.7;
 
 static PARAPHRASES: LazyLock<Paraphrases> = LazyLock::new(Paraphrases::load);
 
-/// What a query takes from the wishes nearest to it.
+/// Words and vector that a query takes from the wishes nearest to it.
 #[derive(Debug)]
 pub(crate) struct Paraphrase {
     vector: Vec<f32>,

@@ -30,8 +30,8 @@ impl PinnedProgram {
     }
 }
 
-/// Failed starts in a row, each followed by a start of the runner that succeeded, after which a program is no
-/// longer pinned: it needs its runner.
+/// Failed starts in a row, each followed by a start of the runner that succeeded, after which a program is
+/// pinned no longer: it needs its runner.
 const MAX_FAILURES: u32 = 3;
 
 /// A program that failed where its runner succeeded.
@@ -91,7 +91,7 @@ impl PinnedPrograms {
 
     /// Forgets failures after a start that succeeded.
     pub(crate) fn clear_failures(&self, run: &PackageRun) {
-        // Fails if there were none.
+        // Fails where nothing failed.
         let _ = fs::remove_file(self.failures_file(run));
     }
 

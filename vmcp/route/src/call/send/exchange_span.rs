@@ -43,7 +43,7 @@ pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &vmcp_ba
     let name = tool.or(prompt).unwrap_or_default();
     let gap = if name.is_empty() { "" } else { " " };
     let url = backend.spec().transport.url();
-    // All attributes at once: each one that follows looks the span up again.
+    // All attributes at once: each later attribute looks the span up again.
     info_span!(
         parent: parent,
         "exchange",

@@ -117,8 +117,8 @@ fn image_of(
     image.flatten().map(str::to_owned)
 }
 
-/// Returns the addresses that the host of a new server may have, by the rules. Refuses an address in a URL
-/// that is none of these.
+/// Returns the addresses that the host of a new server may have, by the rules. Refuses a URL with another
+/// address.
 fn addresses_of(context: CallContext<'_>, place: &ServerPlace) -> Result<ReachableAddresses, Refusal> {
     let ServerPlace::Remote { url, headers: _ } = place else { return Ok(ReachableAddresses::Any) };
     let addresses = context.snapshot.config.optimizer.admin.addresses_of(url);

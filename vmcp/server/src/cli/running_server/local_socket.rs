@@ -15,7 +15,7 @@ use super::process_files;
 use crate::config_file::secret_store::private_folder;
 use vmcp_engine::folders;
 
-/// Bytes of a path that the address of a socket holds, with one that ends it: 108 on Linux, 104 on macOS.
+/// Bytes of a path that the address of a socket holds, with its last zero: 108 on Linux, 104 on macOS.
 const MAX_ADDRESS: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
 
 /// Folders with sockets whose paths are too long for an address; open until this process ends.

@@ -32,8 +32,8 @@ const MANIFESTS_FILE_NAME: &str = "servers.yaml";
 /// Write a commented configuration file
 ///
 /// For programs (-o json) the result has `file`, `written` (false if the file stays as it was), `imported`,
-/// `replaced`, `skipped`, `secrets` (variables in `.env`), `asked` (variables that you set), `notes`, and, for
-/// standard output, `yaml`. A failure has `error`, `remedy` and `exitCode`.
+/// `replaced`, `skipped`, `secrets` (variables in `.env`), `asked` (variables that you set), `notes` and,
+/// for standard output, `yaml`. A failure has `error`, `remedy` and `exitCode`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -135,8 +135,8 @@ struct ErrorAnswer {
 }
 
 impl DeviceLogin {
-    /// Gets a code from the server; `server` is the backend's URL, and `addresses` are those that the hosts
-    /// of the endpoints may have.
+    /// Gets a code from the server; `server` is the backend's URL, and `addresses` may be those of the
+    /// endpoints.
     pub(super) async fn begin(
         endpoints: Endpoints,
         client: &OAuthClient,
