@@ -90,9 +90,9 @@ pub fn connect(
         }
     }
     document.set(&owned(place), name, entry)?;
-    let is_read =
-        |(found, now): &(String, Value)| found == name && (now == entry || format != ClientFormat::Json);
-    if !document.entries(&owned(place)).iter().any(is_read) {
+    // Readers of TOML and YAML refuse a key that stands twice.
+    let is_read = |(found, now): &(String, Value)| found == name && now == entry;
+    if format == ClientFormat::Json && !document.entries(&owned(place)).iter().any(is_read) {
         return Err("a key stands twice in it, and clients read the last one; remove one".to_owned());
     }
     Ok(Connected { text: document.text()?, taken, others })

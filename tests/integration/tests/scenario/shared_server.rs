@@ -431,7 +431,7 @@ async fn client_libraries_use_the_shared_server() {
         let args = [&["-", library][..], &target].concat();
         let script = include_str!("../../clients/library.py");
         let seen = run_script(&interpreter, &args, script, &installed(place)).await;
-        has_called(library, &seen);
+        has_called(library, &seen[0]);
     }
     let args = [&["--input-type=module", "-"][..], &target].concat();
     let script = include_str!("../../clients/library.mjs");

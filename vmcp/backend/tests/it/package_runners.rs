@@ -238,7 +238,10 @@ async fn a_program_that_fails_each_time_without_its_runner_stays_with_it() {
     fs::write(home.0.path().join("broken"), "").unwrap();
     for attempt in 1..=3 {
         let backend = home.start(home.settings()).await;
-        assert_eq!(home.starts(), ["failed", "npx", "server --port 1"], "start {attempt}");
+        let mut starts = home.starts();
+        // Once for each era that the server might speak.
+        starts.dedup();
+        assert_eq!(starts, ["failed", "npx", "server --port 1"], "start {attempt}");
         if attempt < 3 {
             home.pinned().await;
         }

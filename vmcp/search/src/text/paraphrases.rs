@@ -195,7 +195,10 @@ pub(crate) mod tests {
     #[test]
     fn every_row_is_read_and_no_wish_is_there_twice() {
         let rows = WISHES.lines().filter(|line| !line.starts_with('#')).count();
-        assert_eq!(WISHES.lines().filter(|line| line.contains(" = ")).count(), rows);
+        assert_eq!(
+            WISHES.lines().filter(|line| !line.starts_with('#') && line.contains(" = ")).count(),
+            rows
+        );
         let mut seen = HashSet::new();
         for (wish, _) in &PARAPHRASES.table.wishes {
             assert!(seen.insert(wish), "{wish} is there twice");

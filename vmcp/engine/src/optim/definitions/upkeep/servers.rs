@@ -16,24 +16,16 @@ pub(in crate::optim::definitions) fn add(names: &Names<'_>) -> Value {
                 "name": {"type": "string", "description": "New name; lower-case letters, digits, - and _."},
                 "transport": {"type": "string", "enum": ["http", "websocket", "stdio"]},
                 "url": {"type": "string", "description": "Address, for http and websocket."},
-                "headers": {"type": "object", "additionalProperties": value(), "description": "HTTP headers, for http and websocket."},
+                "headers": {"type": "object", "description": "HTTP headers, for http and websocket."},
                 "command": {"type": "string", "description": "Program, for stdio; no shell."},
                 "args": {"type": "array", "items": {"type": "string"}, "description": "Its arguments."},
-                "env": {"type": "object", "additionalProperties": value(), "description": "Its environment variables, with secrets."},
+                "env": {"type": "object", "description": "Its environment variables. Here and in headers a value is a text, or {\"secretRef\": {name, key}} for a secret that a rule lends."},
                 "enabled": {"type": "boolean", "default": true}
             },
             "required": ["name", "transport"]
         },
         "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": true}
     })
-}
-
-/// Returns the schema of a header or variable: its value, or a reference to a secret that a rule lends.
-fn value() -> Value {
-    json!({"anyOf": [
-        {"type": "string"},
-        {"type": "object", "properties": {"secretRef": {"type": "object"}}, "required": ["secretRef"]}
-    ]})
 }
 
 /// Returns the definition of search_registry.
