@@ -23,10 +23,11 @@ pub(crate) struct Kind {
 }
 
 impl Kinds {
-    /// Returns the kind of a name such as `mcpserver`, `svc` or `mcpservers.toolhive.stacklok.com`. The API
+    /// Returns the kind of a name such as `mcpserver`, `MCPServer`, `svc` or `mcpservers.toolhive.stacklok.com`. The API
     /// server's order of groups decides between several, as it does for `kubectl`.
     pub(crate) async fn named(&self, client: &Client, name: &str) -> Result<Option<Kind>, kube::Error> {
-        self.find(client, |kind| kind.is_called(name)).await
+        let name = name.to_lowercase();
+        self.find(client, |kind| kind.is_called(&name)).await
     }
 
     /// Returns a kind of a manifest.
