@@ -23,8 +23,8 @@ pub(crate) struct Kind {
 }
 
 impl Kinds {
-    /// Returns the kind of a name such as `MCPServer`, `svc` or `mcpservers.toolhive.stacklok.com`, in any letter
-    /// case. The API server's order of groups decides between several, as it does for `kubectl`.
+    /// Returns the kind of a name such as `MCPServer`, `svc` or `mcpservers.toolhive.stacklok.com`, in any
+    /// letter case. The API server's order of groups decides between several, as it does for `kubectl`.
     pub(crate) async fn named(&self, client: &Client, name: &str) -> Result<Option<Kind>, kube::Error> {
         let name = name.to_lowercase();
         self.find(client, |kind| kind.is_called(&name)).await
