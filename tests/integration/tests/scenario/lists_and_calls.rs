@@ -278,6 +278,13 @@ async fn two_backends_of_one_tool_name_are_told_apart_by_every_strategy() {
         let calls = async || [a.calls("create_note").await, b.calls("create_note").await];
         for (backend, name) in [of_a, of_b].into_iter().enumerate().filter_map(|(at, name)| Some((at, name?)))
         {
+            // The name may still be that of the other backend, listed first.
+            eventually(name, async || {
+                let all = vmcp.admin_json("admin/tools").await;
+                let own = |tool: &Value| tool["name"] == name && tool["backend"] == ["a", "b"][backend];
+                all["tools"].as_array()?.iter().any(own).then_some(())
+            })
+            .await;
             let client = vmcp.with_tool(name).await;
             let mut expected = calls().await;
             expected[backend] += 1;

@@ -71,6 +71,12 @@ async fn search_goes_by_words_while_embeddings_are_down_and_recovers() {
     let condition = place.eventually("EmbeddingsReady=False", down).await;
     assert!(condition["message"].as_str().is_some_and(|message| !message.is_empty()), "{condition:#}");
 
+    // A pod that is ending still answers where a Service has no other.
+    place
+        .eventually("the end of the service's pod", async || {
+            place.list::<Pod>("app.kubernetes.io/instance=vectors").await.is_empty().then_some(())
+        })
+        .await;
     let watch = Stopwatch::start(&place).await;
     place.apply(RESOURCES).await;
     let condition = place.eventually("vectors again", async || embeddings("True").await).await;
