@@ -211,7 +211,7 @@ mod tests {
         let history = "a question of a person. ".repeat(400);
         let project = json!({ "history": history, "mcpServers": { "time": { "command": "uvx" } } });
         let projects: serde_json::Map<String, Value> =
-            (0..400).map(|number| (format!("/work/{number}"), project.clone())).collect();
+            (0..400).map(|number| (format!("/srv/{number}"), project.clone())).collect();
         let before = json!({ "mcpServers": {}, "projects": projects }).to_string();
         let begin = std::time::Instant::now();
         let entry = json!({ "command": "vmcp" });

@@ -11,12 +11,13 @@ use vmcp_client_files::import::{
 };
 use vmcp_config::{Config, Secret, Transport, edit};
 
-fn imported(file: &Value) -> Imported {
+/// Imports the file of a project.
+pub(super) fn imported(file: &Value) -> Imported {
     import(&file.to_string(), ".mcp.json").unwrap()
 }
 
 /// Loads what was imported, with the environment that it asks for.
-fn loaded(imported: &Imported, others: &[(&str, &str)]) -> Config {
+pub(super) fn loaded(imported: &Imported, others: &[(&str, &str)]) -> Config {
     let environment = |name: &str| {
         let other = || others.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
         imported.variables.get(name).map(|secret| secret.expose().to_owned()).or_else(other)

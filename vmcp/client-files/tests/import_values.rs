@@ -1,25 +1,9 @@
 //! Values of other clients' files that another format, or a shell, would change.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
-
 use serde_json::{Map, Value, json};
-use vmcp_client_files::import::{Imported, import};
-use vmcp_config::{Config, Secret, Transport};
+use vmcp_config::{Secret, Transport};
 
-fn imported(file: &Value) -> Imported {
-    import(&file.to_string(), ".mcp.json").unwrap()
-}
-
-/// Loads what was imported, with the environment that it asks for.
-fn loaded(imported: &Imported, others: &[(&str, &str)]) -> Config {
-    let environment = |name: &str| {
-        let other = || others.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
-        imported.variables.get(name).map(|secret| secret.expose().to_owned()).or_else(other)
-    };
-    vmcp_config::load(&imported.yaml, "vmcp.yaml", &environment)
-        .unwrap_or_else(|problems| panic!("{problems}\n{}", imported.yaml))
-        .config
-}
+use super::import::{imported, loaded};
 
 #[test]
 fn words_that_yaml_would_change_reach_the_program_as_they_are() {

@@ -54,6 +54,21 @@ pub struct NewServer {
     pub secret_refs: BTreeMap<String, SecretReference>,
 }
 
+impl NewServer {
+    /// Makes a server that is switched on, at any address, and of no registry.
+    pub fn new(name: impl Into<String>, place: ServerPlace) -> NewServer {
+        NewServer {
+            name: name.into(),
+            place,
+            enabled: true,
+            addresses: ReachableAddresses::Any,
+            image: None,
+            registered: None,
+            secret_refs: BTreeMap::new(),
+        }
+    }
+}
+
 /// An existing secret that a client names, by leave of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretReference {

@@ -74,45 +74,21 @@ fn remote(name: &str) -> NewServer {
     let url = Url::parse(&format!("https://{name}.example.com/mcp")).expect("a URL");
     let headers = BTreeMap::from([("Authorization".to_owned(), VALUE.into())]);
     let place = ServerPlace::Remote { url, headers };
-    NewServer {
-        name: name.to_owned(),
-        place,
-        enabled: true,
-        addresses: vmcp_config::addresses::ReachableAddresses::Any,
-        image: None,
-        registered: None,
-        secret_refs: BTreeMap::new(),
-    }
+    NewServer::new(name, place)
 }
 
 fn program(name: &str) -> NewServer {
     let words = ["npx", "-y", "@acme/time"].map(str::to_owned).to_vec();
     let place = ServerPlace::Program { words, env: BTreeMap::from([("API_KEY".to_owned(), VALUE.into())]) };
     let image = Some("node:22".to_owned());
-    NewServer {
-        name: name.to_owned(),
-        place,
-        enabled: true,
-        addresses: vmcp_config::addresses::ReachableAddresses::Any,
-        image,
-        registered: None,
-        secret_refs: BTreeMap::new(),
-    }
+    NewServer { image, ..NewServer::new(name, place) }
 }
 
 /// Returns a server behind a websocket.
 fn websocket(name: &str) -> NewServer {
     let url = Url::parse(&format!("wss://{name}.example.com/mcp")).expect("a URL");
     let place = ServerPlace::Remote { url, headers: BTreeMap::new() };
-    NewServer {
-        name: name.to_owned(),
-        place,
-        enabled: true,
-        addresses: vmcp_config::addresses::ReachableAddresses::Any,
-        image: None,
-        registered: None,
-        secret_refs: BTreeMap::new(),
-    }
+    NewServer::new(name, place)
 }
 
 /// Returns an image that runs its own program.
@@ -120,15 +96,7 @@ fn image(name: &str) -> NewServer {
     let env = BTreeMap::from([("API_KEY".to_owned(), VALUE.into())]);
     let (image, args) = ("ghcr.io/acme/clock:1.0.0".to_owned(), vec!["--utc".to_owned()]);
     let place = ServerPlace::Image { image, args, env };
-    NewServer {
-        name: name.to_owned(),
-        place,
-        enabled: true,
-        addresses: vmcp_config::addresses::ReachableAddresses::Any,
-        image: None,
-        registered: None,
-        secret_refs: BTreeMap::new(),
-    }
+    NewServer::new(name, place)
 }
 
 fn set(name: &str, enabled: bool) -> ServerChange {

@@ -155,45 +155,21 @@ fn message(text: &str) -> Value {
 /// Returns a server at an address, with headers.
 pub(crate) fn remote(name: &str, url: &str, headers: &[(&str, &str)]) -> NewServer {
     let place = ServerPlace::Remote { url: Url::parse(url).unwrap(), headers: values(headers) };
-    NewServer {
-        name: name.to_owned(),
-        place,
-        enabled: true,
-        addresses: vmcp_config::addresses::ReachableAddresses::Any,
-        image: None,
-        registered: None,
-        secret_refs: BTreeMap::new(),
-    }
+    NewServer::new(name, place)
 }
 
 /// Returns a program of the image `node:22`, with variables.
 pub(crate) fn program(name: &str, line: &str, env: &[(&str, &str)]) -> NewServer {
     let words = line.split(' ').map(str::to_owned).collect();
     let (place, image) = (ServerPlace::Program { words, env: values(env) }, Some("node:22".to_owned()));
-    NewServer {
-        name: name.to_owned(),
-        place,
-        enabled: true,
-        addresses: vmcp_config::addresses::ReachableAddresses::Any,
-        image,
-        registered: None,
-        secret_refs: BTreeMap::new(),
-    }
+    NewServer { image, ..NewServer::new(name, place) }
 }
 
 /// Returns an image with arguments for its own program.
 pub(crate) fn image(name: &str, image: &str, args: &[&str]) -> NewServer {
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
     let place = ServerPlace::Image { image: image.to_owned(), args, env: BTreeMap::new() };
-    NewServer {
-        name: name.to_owned(),
-        place,
-        enabled: true,
-        addresses: vmcp_config::addresses::ReachableAddresses::Any,
-        image: None,
-        registered: None,
-        secret_refs: BTreeMap::new(),
-    }
+    NewServer::new(name, place)
 }
 
 /// Returns a server of a registry, as its entry with these ways becomes one; each required input has the
@@ -219,15 +195,7 @@ pub(crate) fn of_registry(name: &str, ways: &Value) -> NewServer {
         }
     };
     let registered = RegisteredServer { draft, origin: "com.example/weather 1.0.0".to_owned() };
-    NewServer {
-        name: name.to_owned(),
-        place,
-        enabled: true,
-        addresses: vmcp_config::addresses::ReachableAddresses::Any,
-        image,
-        registered: Some(Box::new(registered)),
-        secret_refs: BTreeMap::new(),
-    }
+    NewServer { image, registered: Some(Box::new(registered)), ..NewServer::new(name, place) }
 }
 
 fn values(given: &[(&str, &str)]) -> BTreeMap<String, Secret> {

@@ -61,7 +61,7 @@ pub(super) fn sprintf(format: &str, values: &[Value]) -> String {
 
 /// Flags, width and precision of a directive.
 #[derive(Debug, Clone, Copy, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of a format")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of a format")]
 struct Flags {
     sharp: bool,
     zero: bool,

@@ -217,8 +217,8 @@ mod tests {
             translate(&mut keys, reading, &mut Vec::new());
             keys["args"][0].as_str().unwrap().to_owned()
         };
-        assert_eq!(translated("/work/app/.vscode"), "--root=/work/app/src");
-        for folder in ["/home/me/.cursor", "/work/app", "/"] {
+        assert_eq!(translated("/srv/app/.vscode"), "--root=/srv/app/src");
+        for folder in ["/home/me/.cursor", "/srv/app", "/"] {
             assert_eq!(translated(folder), "--root=${workspaceFolder}/src", "{folder}");
         }
     }

@@ -38,15 +38,7 @@ impl Folder {
     }
 
     async fn add(&self, name: &str, place: ServerPlace) -> Result<(), RegistrarError> {
-        let server = NewServer {
-            name: name.to_owned(),
-            place,
-            enabled: true,
-            addresses: vmcp_config::addresses::ReachableAddresses::Any,
-            image: None,
-            registered: None,
-            secret_refs: BTreeMap::new(),
-        };
+        let server = NewServer::new(name, place);
         self.registrar.change(ServerChange::Add(server)).await.map(drop)
     }
 
@@ -62,13 +54,8 @@ impl Folder {
         let draft = Draft::new(&entry.unwrap(), None, &answers).unwrap();
         let registered = RegisteredServer { draft, origin: "com.example/a 1.0.0\n- evil: x".to_owned() };
         let server = NewServer {
-            name: name.to_owned(),
-            place: program(&["npx"], &[]),
-            enabled: true,
-            addresses: vmcp_config::addresses::ReachableAddresses::Any,
-            image: None,
             registered: Some(Box::new(registered)),
-            secret_refs: BTreeMap::new(),
+            ..NewServer::new(name, program(&["npx"], &[]))
         };
         self.registrar.change(ServerChange::Add(server)).await
     }
@@ -111,13 +98,8 @@ async fn the_addresses_of_an_added_server_stay_with_its_entry() {
     let folder = Folder::new(BEFORE);
     for (name, addresses) in [("a", Any), ("b", Local), ("c", Public)] {
         let server = NewServer {
-            name: name.to_owned(),
-            place: remote("https://a.example/mcp", &[("x-key", "hunter2")]),
-            enabled: true,
             addresses,
-            image: None,
-            registered: None,
-            secret_refs: BTreeMap::new(),
+            ..NewServer::new(name, remote("https://a.example/mcp", &[("x-key", "hunter2")]))
         };
         folder.registrar.change(ServerChange::Add(server)).await.unwrap();
         let off = ServerChange::SetEnabled { name: name.to_owned(), enabled: false };
@@ -135,13 +117,9 @@ async fn the_addresses_of_an_added_server_stay_with_its_entry() {
     }));
     let draft = Draft::new(&entry.unwrap(), None, &BTreeMap::new()).unwrap();
     let server = NewServer {
-        name: "r".to_owned(),
-        place: remote("https://r.example/mcp", &[("X-Zone", "eu")]),
-        enabled: true,
         addresses: Public,
-        image: None,
         registered: Some(Box::new(RegisteredServer { draft, origin: "com.example/r 1.0.0".to_owned() })),
-        secret_refs: BTreeMap::new(),
+        ..NewServer::new("r", remote("https://r.example/mcp", &[("X-Zone", "eu")]))
     };
     folder.registrar.change(ServerChange::Add(server)).await.unwrap();
     let config = folder.config();
@@ -169,13 +147,9 @@ async fn a_secret_that_a_client_names_is_referred_to() {
     let with_key = |key: Option<&str>| {
         let reference = SecretReference { name: "weather".to_owned(), key: key.map(str::to_owned) };
         NewServer {
-            name: "a".to_owned(),
-            place: remote("https://a.example/mcp", &[("x-key", "")]),
-            enabled: true,
             addresses: vmcp_config::addresses::ReachableAddresses::Public,
-            image: None,
-            registered: None,
             secret_refs: BTreeMap::from([("x-key".to_owned(), reference)]),
+            ..NewServer::new("a", remote("https://a.example/mcp", &[("x-key", "")]))
         }
     };
     let refused = folder.registrar.check(&with_key(Some("k"))).unwrap_err().to_string();
