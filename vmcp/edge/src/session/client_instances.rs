@@ -21,8 +21,12 @@ use vmcp_engine::access::identity::PrincipalKey;
 const MAX_PRINCIPALS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 /// Names of one principal's clients that are remembered.
 const MAX_NAMES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
-/// Clients of one name that are remembered; one more ends the least recently used.
-const MAX_INSTANCES: usize = 8;
+/// Clients of one principal that are remembered; one more forgets the names that were not used for longest, and
+/// ends the least recently used client of the only name.
+const MAX_INSTANCES: usize = 512;
+/// Clients of one name with a single request that are remembered; one more ends the oldest of them. A program
+/// whose ids are random numbers is a new client at each request, and each may hold a session of a backend.
+const MAX_NEWCOMERS: usize = 8;
 /// Connections of one client that are remembered; one more forgets the oldest.
 const MAX_CONNECTIONS: usize = 8;
 /// Ids by which a request may be behind the latest that it was sent before: parallel requests overtake each
@@ -121,9 +125,13 @@ impl ClientInstances {
             return unplaced(ClientInstance::Number(instance.record(number, origin.connection, now)));
         }
         *last += 1;
-        let instances = &mut namesakes.instances;
-        let ended = (instances.len() >= MAX_INSTANCES).then(|| end_oldest(instances)).flatten();
-        instances.push(Instance::begin(*last, number, origin.connection, now));
+        let ended = namesakes.make_room();
+        namesakes.instances.push(Instance::begin(*last, number, origin.connection, now));
+        while names.len() > 1
+            && names.iter().map(|(_, of_name)| of_name.instances.len()).sum::<usize>() > MAX_INSTANCES
+        {
+            names.pop_lru();
+        }
         // A prefix that comes once belongs to ids that are random.
         let is_random = is_new && prefix.len() >= MIN_UNIQUE_PREFIX;
         let instance = if is_random { unknown } else { ClientInstance::Number(*last) };
@@ -153,12 +161,6 @@ impl Namesakes {
         }
         None
     }
-}
-
-/// Forgets the client that has sent nothing for longest; returns its number.
-fn end_oldest(instances: &mut Vec<Instance>) -> Option<u64> {
-    let at = instances.iter().enumerate().min_by_key(|(_, instance)| instance.last_request)?.0;
-    Some(instances.swap_remove(at).number)
 }
 
 impl Instance {
@@ -308,9 +310,41 @@ mod tests {
         assert_eq!(place(HERE, "b", 2), numbered(2));
         assert_eq!(place(PrincipalKey::Identity([1; 32]), "a", 3), numbered(3));
         assert_eq!(place(PrincipalKey::Only, "a", 4).instance, ClientInstance::Only);
-        for number in 4..4 + MAX_INSTANCES as u64 - 1 {
+        for number in 4..4 + MAX_NEWCOMERS as u64 - 1 {
             assert_eq!(place(HERE, "a", number + 1), numbered(number));
         }
-        assert_eq!(place(HERE, "a", 99).ended, Some(1));
+        assert_eq!(place(HERE, "a", 99).ended, Some(1), "the oldest of those with one request");
+    }
+
+    #[test]
+    fn a_hundred_clients_of_one_name_stay_themselves() {
+        let instances = ClientInstances::default();
+        let request = |client: u64, nth: u64| {
+            let id = (client * 1_000_000 + nth).to_string();
+            place(&instances, HERE, &id, Some(client))
+        };
+        let numbers: Vec<_> =
+            (0..100).map(|client| (request(client, 0), request(client, 1).instance).1).collect();
+        for nth in 2..5 {
+            for (client, number) in (0..100).zip(&numbers) {
+                assert_eq!(request(client, nth), Placed { instance: *number, ended: None });
+            }
+        }
+    }
+
+    #[test]
+    fn clients_of_one_principal_are_bounded_over_all_names() {
+        let (instances, now) = (ClientInstances::default(), Instant::now());
+        for (name, client) in (0..4).flat_map(|name| (0..200).map(move |client| (name, client))) {
+            for nth in 0..2 {
+                let (info, id) = (format!("{name}"), (client * 1_000_000 + nth).to_string());
+                let connection = Some(ConnectionId(name * 1_000 + client));
+                instances.place(Origin { principal: HERE, info: Some(&info), id: &id, connection }, now);
+            }
+        }
+        let mut table = instances.table.lock();
+        let names = table.principals.get(&HERE).unwrap();
+        let remembered: usize = names.iter().map(|(_, of_name)| of_name.instances.len()).sum();
+        assert_eq!(remembered, 400, "the two names that were used last");
     }
 }
