@@ -69,7 +69,7 @@ pub fn verify(files: &[PathBuf]) -> io::Result<AuditReport> {
         }
     }
     report.processes = numbers.len();
-    report.missing = numbers.values().map(missing).sum();
+    report.missing = numbers.values().map(missing).fold(0, u64::saturating_add);
     Ok(report)
 }
 
@@ -78,17 +78,14 @@ pub fn verify(files: &[PathBuf]) -> io::Result<AuditReport> {
 fn rotated_files(newest: &Path) -> io::Result<Vec<PathBuf>> {
     let folder = newest.parent().filter(|folder| !folder.as_os_str().is_empty());
     let name = newest.file_name().unwrap_or_default().to_string_lossy();
-    let mut numbers = BTreeSet::new();
-    match std::fs::read_dir(folder.unwrap_or(Path::new("."))) {
-        Ok(entries) => {
-            for entry in entries {
-                let other = entry?.file_name();
-                let number = other.to_string_lossy().strip_prefix(&*name).and_then(rotation_number);
-                numbers.extend(number);
-            }
-        }
+    let Ok(entries) = std::fs::read_dir(folder.unwrap_or(Path::new("."))) else {
         // Reading the file itself tells why.
-        Err(_) => return Ok(vec![newest.to_owned()]),
+        return Ok(vec![newest.to_owned()]);
+    };
+    let mut numbers = BTreeSet::new();
+    for entry in entries {
+        let other = entry?.file_name();
+        numbers.extend(other.to_string_lossy().strip_prefix(&*name).and_then(rotation_number));
     }
     let older = numbers.into_iter().rev().map(|number| with_suffix(newest, &number.to_string()));
     let mut paths: Vec<PathBuf> = older.collect();
@@ -164,7 +161,7 @@ fn verify_series(
 /// Returns how many numbers are missing between the first and the last one.
 fn missing(numbers: &BTreeSet<u64>) -> u64 {
     match (numbers.first(), numbers.last()) {
-        (Some(first), Some(last)) => last - first + 1 - numbers.len() as u64,
+        (Some(first), Some(last)) => (last - first).saturating_add(1).saturating_sub(numbers.len() as u64),
         _ => 0,
     }
 }
@@ -232,6 +229,15 @@ mod tests {
         std::fs::rename(with_suffix(&newest, "1"), &newest).unwrap();
         std::fs::rename(folder.path().join("a"), with_suffix(&newest, "1")).unwrap();
         assert!(!verify(std::slice::from_ref(&newest)).unwrap().faults.is_empty());
+        // Numbers that no process reaches are no panic.
+        let mut text = Vec::new();
+        let mut chain = HashChain::new(MAIN, None);
+        for number in [0, u64::MAX] {
+            chain.add(br#"{"event":"x"}"#, Uuid::from_u128(7), number, &mut text);
+        }
+        let odd = folder.path().join("odd.jsonl");
+        std::fs::write(&odd, text).unwrap();
+        assert_eq!(verify(&[odd]).unwrap().missing, u64::MAX - 2);
         // A line that begins a chain of its own, as the first line of a console does.
         write(&newest, 1, 2);
         let mut text = std::fs::read(&newest).unwrap();
