@@ -86,11 +86,12 @@ fn shown(value: &str) -> String {
 }
 
 /// Writes control, invisible and direction-changing characters, and spaces other than the plain one, as
-/// `\u{…}`.
+/// `\u{…}`; the variation selectors of emoji too, because a row of them can hold a text.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c == ' ' || !(c.is_whitespace() || vmcp_config::sanitize::is_invisible(c)) {
+        let is_selector = matches!(c, '\u{fe0e}' | '\u{fe0f}');
+        if c == ' ' || !(c.is_whitespace() || is_selector || vmcp_config::sanitize::is_invisible(c)) {
             out.push(c);
         } else {
             // Writing to a string cannot fail.
@@ -132,8 +133,9 @@ mod tests {
 
     #[test]
     fn what_a_person_would_not_see_is_written_out() {
-        let lines = lines("{\"to\\n\":\"a\u{202e}b\u{200b}c\u{2028}\u{a0}d\"}").unwrap();
-        assert_eq!(lines, [r#""to\n": "a\u{202e}b\u{200b}c\u{2028}\u{a0}d""#]);
+        let lines =
+            lines("{\"to\\n\":\"a\u{202e}b\u{200b}c\u{2028}\u{a0}d❤\u{fe0f}\u{fe01}\u{2800}\"}").unwrap();
+        assert_eq!(lines, [r#""to\n": "a\u{202e}b\u{200b}c\u{2028}\u{a0}d❤\u{fe0f}\u{fe01}\u{2800}""#]);
     }
 
     #[test]
