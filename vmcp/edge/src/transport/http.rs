@@ -69,6 +69,8 @@ const PROXY_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("x-real-ip"),
     HeaderName::from_static("x-envoy-external-address"),
 ];
+/// Name of the request for a push stream, or for the rest of a call's stream, in `rateLimiting`.
+const GET_STREAM: &str = "GET /mcp";
 /// Time after which a call of a legacy client is answered by a stream, which can be resumed, though there is
 /// no message yet.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
@@ -317,7 +319,7 @@ fn check_param_headers(
 /// use `subscriptions/listen`.
 async fn listen(service: &McpService, request: Received) -> Response {
     let edge = &service.edge;
-    let Received { head, mut principal, .. } = request;
+    let Received { head, mut principal, snapshot, .. } = request;
     let headers = &head.headers;
     principal.address = forward::forwarded_from(&edge.ring(), &head).or(principal.address);
     if headers.get(&SESSION_ID).is_none() {
@@ -325,6 +327,9 @@ async fn listen(service: &McpService, request: Received) -> Response {
     }
     if !refuse::accepts_streams(headers) {
         return refuse::streams_only();
+    }
+    if let Err(limited) = dispatch::within_rate(&snapshot, &principal, GET_STREAM, "").await {
+        return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
     }
     match session(edge, &principal, headers) {
         Ok(known) => {
