@@ -21,6 +21,9 @@ const MAX_ORDERS: usize = 10_000;
 /// Time that an order is kept, 90 days: tokens that live longer are accepted again afterwards.
 const MAX_LIFE: Duration = Duration::from_hours(90 * 24);
 
+/// Time by which the clock of an issuer may be ahead.
+const MAX_AHEAD: Duration = Duration::from_mins(5);
+
 /// Credentials that an order is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RevokedCredentials {
@@ -134,7 +137,9 @@ impl Revocations {
         let issued = |identity: &Identity| {
             let issued = identity.as_known()?.claims().get("iat")?.as_f64()?;
             // Whole seconds: a token of the second of the order may be from before it.
-            Some((issued.max(0.0) as u64).saturating_mul(1000))
+            let issued = (issued.max(0.0) as u64).saturating_mul(1000);
+            // A time to come is none at which the token was issued: no order would ever be later.
+            Some(issued).filter(|issued| *issued <= now().saturating_add(MAX_AHEAD.as_millis() as u64))
         };
         self.concerns(identity, |order| match issued(identity) {
             Some(issued) => issued <= order.at,
@@ -197,6 +202,11 @@ mod tests {
         revocations.order(subject("alice"), DAY, false).unwrap();
         assert!(revocations.refuses(&alice));
         assert!(!revocations.refuses(&identity("https://idp", "alice", &new)));
+        let to_come = json!({"iat": now() / 1000 + 24 * 60 * 60});
+        assert!(
+            revocations.refuses(&identity("https://idp", "alice", &to_come)),
+            "no sign-in is of tomorrow"
+        );
         assert!(!revocations.refuses(&identity("https://idp", "bob", &old)));
         assert!(!revocations.refuses(&Identity::Anonymous));
         // A key has no moment of issue.
