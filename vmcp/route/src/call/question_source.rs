@@ -1,6 +1,6 @@
 //! The source of a question: a client shows a person the questions of many servers behind one connection, so
 //! each question names the server that asks. A server with `questions: false` asks nothing. A question that
-//! cannot be read whole, such as one that names a key twice, is refused: its words may be others to the client.
+//! cannot be read whole, such as one that names a key twice, is refused: a client may read other words in it.
 
 use serde_json::value::RawValue;
 use vmcp_backend::{CallError, ClientFacts, Event, Question, Response, RpcOutcome};

@@ -156,7 +156,7 @@ async fn answer(engine: &Engine, caller: Caller, way: &str, params: &Value) -> S
             let task = text("taskId");
             let task = crate::task_names::open(context, &task);
             return match task.as_ref().and_then(|task| crate::subscriptions::task(context, task)) {
-                Some(call) => format!("{:?}", call.watch_task().is_ok()),
+                Some(call) => format!("{:?}", call.watch_task().await.is_ok()),
                 None => "unknown".to_owned(),
             };
         }
