@@ -62,7 +62,7 @@ use vmcp_engine::telemetry::metrics::ServerSession;
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Headers of HTTP proxies, whose connections many clients use.
-const PROXY_HEADERS: [HeaderName; 5] = [
+pub(crate) const PROXY_HEADERS: [HeaderName; 5] = [
     header::FORWARDED,
     header::VIA,
     HeaderName::from_static("x-forwarded-for"),

@@ -4,13 +4,16 @@
 //! Both headers grow at their end, and only trusted proxies write the truth: the list is read from right to
 //! left, and ends at the first address outside of their networks. A client may write anything before that.
 //! Most proxies write one of the headers and pass on the other as the client wrote it, so that two headers
-//! which differ tell no address.
+//! which differ tell no address. A request that came through a proxy on this machine which is not trusted
+//! tells none either.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
+
+use crate::transport::http::PROXY_HEADERS;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The address of a client whose address is unknown. Clients on the server's machine have more rights than
@@ -24,7 +27,9 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet
         trusted.iter().any(|network| network.contains(&address))
     };
     if trusted.is_empty() || !is_trusted(&peer) {
-        return peer;
+        // A proxy or a tunnel on this machine, whose clients are anywhere.
+        let is_proxy = || PROXY_HEADERS.iter().any(|name| headers.contains_key(name));
+        return if peer.to_canonical().is_loopback() && is_proxy() { UNKNOWN } else { peer };
     }
     let of_forwarded = hops(headers, &FORWARDED, of_element);
     let of_other = hops(headers, &X_FORWARDED_FOR, parse);
@@ -110,6 +115,24 @@ mod tests {
         let element = r#"for=1.1.1.1, For="[2001:db8::1]:4711";proto=https, for=10.2.3.4"#;
         assert_eq!(seen("forwarded", &[element]), "2001:db8::1");
         assert_eq!(seen("forwarded", &["for=1.1.1.1, for=_hidden"]), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_client_of_a_proxy_on_this_machine_is_no_client_on_this_machine() {
+        let seen = |peer: &str, header: &str, trusted: &[IpNet]| {
+            let name = HeaderName::try_from(header).unwrap();
+            let headers = HeaderMap::from_iter([(name, "1.1 tunnel".parse().unwrap())]);
+            client_address(peer.parse().unwrap(), &headers, trusted).to_string()
+        };
+        let others = ["10.0.0.0/8".parse().unwrap()];
+        for header in ["forwarded", "via", "x-forwarded-for", "x-real-ip"] {
+            for trusted in [&[][..], &others] {
+                assert_eq!(seen("127.0.0.1", header, trusted), "0.0.0.0", "{header}");
+                assert_eq!(seen("::1", header, trusted), "0.0.0.0", "{header}");
+                assert_eq!(seen("198.51.100.7", header, trusted), "198.51.100.7", "{header}");
+            }
+        }
+        assert_eq!(seen("127.0.0.1", "accept", &[]), "127.0.0.1");
     }
 
     #[test]
