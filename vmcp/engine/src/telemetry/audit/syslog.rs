@@ -171,7 +171,7 @@ mod tests {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = server.local_addr().unwrap().port();
         let mut udp = SyslogSender::new(SyslogTarget::Udp { host: "127.0.0.1".into(), port }, "vmcp");
-        assert!(udp.send(&event(false), &[b'x'; 70_000]).is_err());
+        assert!(udp.send(&event(false), &vec![b'x'; 70_000]).is_err());
         udp.send(&event(false), b"{\"n\":1}\n").unwrap();
         let mut datagram = [0; 512];
         let length = server.recv(&mut datagram).unwrap();
