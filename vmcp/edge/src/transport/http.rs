@@ -61,8 +61,8 @@ use vmcp_engine::telemetry::metrics::ServerSession;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Headers of HTTP proxies, whose connections many clients use.
-pub(crate) const PROXY_HEADERS: [HeaderName; 5] = [
+/// Headers of HTTP proxies.
+const PROXY_HEADERS: [HeaderName; 5] = [
     header::FORWARDED,
     header::VIA,
     HeaderName::from_static("x-forwarded-for"),
@@ -98,6 +98,11 @@ impl Service<Received> for McpService {
             _ => end(self, &request.principal, &request.head.headers),
         }
     }
+}
+
+/// True for a request that came through an HTTP proxy, whose connections many clients use.
+pub(crate) fn came_through_proxy(headers: &HeaderMap) -> bool {
+    PROXY_HEADERS.iter().any(|name| headers.contains_key(name))
 }
 
 /// Request headers, as the protocol checks of `vmcp-wire` read them.
@@ -173,8 +178,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
         )));
     }
     if let (Era::Modern, OwnedMessage::Request(request)) = (peer.era, &message) {
-        let is_direct =
-            forwarded.is_none() && !PROXY_HEADERS.iter().any(|name| head.headers.contains_key(name));
+        let is_direct = forwarded.is_none() && !came_through_proxy(&head.headers);
         peer.client.instance = instance(edge, &peer, request, is_direct.then_some(connection));
     }
     match message {

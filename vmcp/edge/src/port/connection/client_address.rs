@@ -13,7 +13,7 @@ use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
-use crate::transport::http::PROXY_HEADERS;
+use crate::transport::http::came_through_proxy;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The address of a client whose address is unknown. Clients on the server's machine have more rights than
@@ -28,8 +28,8 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet
     };
     if trusted.is_empty() || !is_trusted(&peer) {
         // A proxy or a tunnel on this machine, whose clients are anywhere.
-        let is_proxy = || PROXY_HEADERS.iter().any(|name| headers.contains_key(name));
-        return if peer.to_canonical().is_loopback() && is_proxy() { UNKNOWN } else { peer };
+        let is_local_proxy = peer.to_canonical().is_loopback() && came_through_proxy(headers);
+        return if is_local_proxy { UNKNOWN } else { peer };
     }
     let of_forwarded = hops(headers, &FORWARDED, of_element);
     let of_other = hops(headers, &X_FORWARDED_FOR, parse);

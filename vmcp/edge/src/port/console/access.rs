@@ -147,7 +147,7 @@ impl ConsoleDoor {
         let (headers, address) = (request.headers(), audit::sender(request).address);
         let is_open = server.admin_tokens.is_empty()
             && server.console == ConsoleAccess::Loopback
-            && self.0.guard.loopback;
+            && self.0.guard.is_local(headers);
         let token = bearer(headers).and_then(|token| Some((token, self.kind_of(token)?)));
         if is_open || matches!(token, Some((_, TokenKind::Admin))) {
             let visitor = Visitor { is_proved: !is_open, ..Visitor::default() };
