@@ -124,7 +124,6 @@ impl AuthServer {
         }
         let upstreams =
             config.upstreams.iter().map(|upstream| UpstreamProvider::start(Arc::clone(upstream), timing));
-        revocations.outlast_refresh_tokens(config.refresh_life);
         Some(Self {
             config: Arc::clone(config),
             keys,

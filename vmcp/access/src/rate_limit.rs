@@ -66,10 +66,12 @@ impl RateLimits {
         buckets.into_iter().filter_map(|(scope, bucket)| Some((scope, bucket?)))
     }
 
-    /// Returns the tokens of a request: by the first of its names that has a weight.
+    /// Returns the tokens of a request: by its tool, else by its method, the second name. Only the method is
+    /// vmcp's own word: a client may call anything `ping`.
     fn weight_of(&self, names: [&str; 2]) -> u32 {
         let configured = names.into_iter().find_map(|name| self.weights.get(name).copied());
-        configured.unwrap_or(if names.contains(&"ping") { 0 } else { DEFAULT_WEIGHT })
+        let [_, method] = names;
+        configured.unwrap_or(if method == "ping" { 0 } else { DEFAULT_WEIGHT })
     }
 
     /// Returns the buckets that a call of `tool` belongs to.
@@ -344,6 +346,16 @@ mod tests {
         assert!(take("alice", ["", "tools/list"]).await.is_err());
         assert_eq!(take("bob", ["", "tools/list"]).await, Ok(()));
         assert_eq!(limiter.take(&"alice", "tool").await, Ok(()), "calls have buckets of their own");
+    }
+
+    #[tokio::test]
+    async fn only_the_method_makes_a_request_a_ping() {
+        let requests = Limits { shared: None, per_user: Some(bucket(2, 3600)) };
+        let limiter = RateLimiter::new(RateLimits { requests, ..RateLimits::default() });
+        for free in [true, true, false] {
+            assert_eq!(limiter.take_request(&"alice", ["ping", "tools/call"]).await.is_ok(), free);
+            assert!(limiter.take_request(&"alice", ["", "ping"]).await.is_ok());
+        }
     }
 
     #[test]

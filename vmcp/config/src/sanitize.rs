@@ -106,8 +106,12 @@ pub fn is_invisible(c: char) -> bool {
             | '\u{200b}'..='\u{200f}'   // zero-width characters, direction marks
             | '\u{202a}'..='\u{202e}'   // bidirectional embeddings and overrides
             | '\u{2060}'..='\u{206f}'   // word joiner, invisible operators, bidirectional isolates
+            | '\u{2800}'                // braille pattern without dots
+            | '\u{fe00}'..='\u{fe0d}'   // variation selectors; emoji need the last two
             | '\u{feff}'                // byte order mark
-            | '\u{fff9}'..='\u{fffb}'   // interlinear annotations
+            | '\u{fff0}'..='\u{fffb}'   // unassigned and ignored, interlinear annotations
+            | '\u{1bca0}'..='\u{1bca3}' // shorthand format controls
+            | '\u{1d173}'..='\u{1d17a}' // musical format controls
             | '\u{e0000}'..='\u{e0fff}' // tags and supplementary variation selectors
         )
 }
@@ -121,7 +125,8 @@ mod tests {
     fn strips_and_collapses() {
         assert_eq!(text("  a\u{202e}b\u{200b}c\u{7}\t\r\n d\u{e0041} "), "abc d");
         assert_eq!(text("\u{feff} \u{200d}"), "");
-        assert_eq!(text("Grüße, 日本 😀"), "Grüße, 日本 😀");
+        assert_eq!(text("Grüße, 日本 😀 ❤\u{fe0f}"), "Grüße, 日本 😀 ❤\u{fe0f}");
+        assert_eq!(text("a\u{fe00}\u{fe0d}\u{2800}\u{fff0}\u{1bca0}\u{1d173}b\u{e0101}"), "ab");
     }
 
     #[test]

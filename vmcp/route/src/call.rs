@@ -355,13 +355,17 @@ impl<'a> Authorized<'a> {
         answer
     }
 
-    /// Subscribes to the notifications of the task at its backend.
-    pub fn watch_task(self) -> Result<&'a Backend, CallError> {
-        let watched = rights::check_scopes(self.context, &self.target).and_then(|()| {
+    /// Subscribes to the notifications of the task at its backend. They may have the task's result in them, so
+    /// the decision point is asked as about a request for it.
+    pub async fn watch_task(mut self) -> Result<&'a Backend, CallError> {
+        let watched = async {
             let backend = send::backend(self.context.snapshot, &self.target)?;
+            rights::check_scopes(self.context, &self.target)?;
+            self.ask_decision_point(None).await?;
             backend.watch_task(self.target.subject().unwrap_or_default())?;
-            Ok(backend)
-        });
+            Ok::<_, CallError>(backend)
+        };
+        let watched = watched.await;
         self.recorder.settle(watched.as_ref().map_or_else(Outcome::from, |_| Outcome::Ok));
         watched
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
+use vmcp_model::catalog::{CatalogPrompt, CatalogTool, ResourceTarget};
 use vmcp_model::names::COMPOSITE;
 use vmcp_results::envelope::URI_PREFIX;
 use vmcp_wire::methods;
@@ -151,6 +151,18 @@ pub(crate) fn own_resource<'a>(context: CallContext<'_>, uri: &'a str) -> Option
     OwnResource::parse(uri).filter(|_| own_resources::are_served(&context.snapshot.config))
 }
 
+/// True if a link leads to the backend that gave it. A URI that another backend lists belongs to that one,
+/// unless both list it: a link is a backend's text, and must not draw requests for others to itself.
+fn may_lead_to(context: CallContext<'_>, backend: &str, uri: &str) -> bool {
+    let Some(listed @ ResourceTarget::Resource(_)) = context.view.resource(uri) else { return true };
+    if **listed.backend() == *backend {
+        return true;
+    }
+    let linking = context.snapshot.backends.get(backend);
+    let own = linking.and_then(|linking| linking.discovered().borrow().clone());
+    own.is_some_and(|own| own.resources.iter().any(|resource| resource.uri == uri))
+}
+
 /// Finds the backend of a resource: the one that linked to it in a result to this client, else the one that
 /// lists it or has a template for it, else the one whose tool names it as its user interface, else the only
 /// backend that has resources.
@@ -162,7 +174,7 @@ pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Ar
         return None;
     }
     let linked = context.snapshot.links.get(context.caller.link_owner(), uri);
-    let linked = linked.filter(|backend| view.has_backend(backend));
+    let linked = linked.filter(|backend| view.has_backend(backend) && may_lead_to(context, backend, uri));
     if let Some((backend, _)) = linked.and_then(|backend| context.snapshot.backends.get_key_value(&backend)) {
         return Some(backend);
     }

@@ -175,3 +175,16 @@ async fn requests_of_every_method_have_a_rate() {
     assert_eq!(client.request("tools/list", json!({})).await.status, 200);
     assert_eq!(client.request("tools/list", json!({})).await.status, 429);
 }
+
+#[tokio::test]
+async fn a_stream_of_a_session_is_a_request() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let requests = json!({"perUser": {"maxTokens": 3, "refillPeriod": "1h"}});
+    let settings = json!({ "rateLimiting": { "requests": requests } });
+    let vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
+    let client = vmcp.legacy().await;
+    for stream in 0..2 {
+        assert_eq!(client.listen().await.status(), 200, "stream {stream}");
+    }
+    assert_eq!(client.listen().await.status(), 429);
+}

@@ -1,11 +1,9 @@
 //! [`Revocations`]: credentials that are refused before they expire, by subject or by token id.
 //!
 //! An order of an operator holds from its moment on: earlier tokens and sessions end, and a new sign-in is
-//! let in. A key or a certificate has no moment of issue, so it stays refused until the order ends or is
-//! lifted. Where vmcp issues refresh tokens, an order about a subject lasts at least as long as these:
-//! otherwise a refresh token that rests meanwhile would be accepted again. Keys and certificates are let in
-//! after the time that the operator chose. Replicas merge their lists: of two orders about the same, the
-//! later wins.
+//! let in. The order is kept for [`MAX_LIFE`], so that a token with a long life is not accepted again. A key
+//! or a certificate has no moment of issue, so it stays refused for the time that the operator chose, or
+//! until the order is lifted. Replicas merge their lists: of two orders about the same, the later wins.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,8 +18,11 @@ use crate::identity::Identity;
 
 /// Most orders that are kept; a further one is refused.
 const MAX_ORDERS: usize = 10_000;
-/// Longest time that an order holds, 90 days.
+/// Time that an order is kept, 90 days: tokens that live longer are accepted again afterwards.
 const MAX_LIFE: Duration = Duration::from_hours(90 * 24);
+
+/// Time by which the clock of an issuer may be ahead.
+const MAX_AHEAD: Duration = Duration::from_mins(5);
 
 /// Credentials that an order is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -71,19 +72,12 @@ pub enum RevocationError {
 pub struct Revocations {
     orders: ArcSwap<Vec<Revocation>>,
     version: AtomicU64,
-    /// Least life of an order about a subject, in milliseconds: that of vmcp's refresh tokens.
-    sign_in_life: AtomicU64,
     /// Held while the list changes.
     change: Mutex<()>,
 }
 
 impl Revocations {
-    /// Makes later orders about a subject last at least for the life of refresh tokens.
-    pub(crate) fn outlast_refresh_tokens(&self, life: Duration) {
-        self.sign_in_life.store(life.min(MAX_LIFE).as_millis() as u64, Ordering::Relaxed);
-    }
-
-    /// Gives an order that holds for `life`; for sign-ins through vmcp, as long as their refresh tokens live.
+    /// Gives an order, which refuses keys and certificates for `life`.
     pub fn order(
         &self,
         of: RevokedCredentials,
@@ -97,10 +91,8 @@ impl Revocations {
         let orders = self.orders.load();
         let earlier = orders.iter().filter(|order| order.of == of).map(|order| order.at + 1).max();
         let at = now().max(earlier.unwrap_or_default());
-        let life = life.min(MAX_LIFE).as_millis() as u64;
-        let least = if of.token_id.is_none() { self.sign_in_life.load(Ordering::Relaxed) } else { 0 };
-        let (end, until) = (at.saturating_add(life), at.saturating_add(life.max(least)));
-        let keys_until = Some(end).filter(|end| *end < until);
+        let millis = |time: Duration| at.saturating_add(time.as_millis() as u64);
+        let (until, keys_until) = (millis(MAX_LIFE), Some(millis(life)).filter(|_| life < MAX_LIFE));
         let order = Revocation { of, at, until, keys_until, is_lifted };
         let before = orders.len();
         self.merge(std::slice::from_ref(&order));
@@ -145,7 +137,9 @@ impl Revocations {
         let issued = |identity: &Identity| {
             let issued = identity.as_known()?.claims().get("iat")?.as_f64()?;
             // Whole seconds: a token of the second of the order may be from before it.
-            Some((issued.max(0.0) as u64).saturating_mul(1000))
+            let issued = (issued.max(0.0) as u64).saturating_mul(1000);
+            // A time to come is none at which the token was issued: no order would ever be later.
+            Some(issued).filter(|issued| *issued <= now().saturating_add(MAX_AHEAD.as_millis() as u64))
         };
         self.concerns(identity, |order| match issued(identity) {
             Some(issued) => issued <= order.at,
@@ -208,6 +202,11 @@ mod tests {
         revocations.order(subject("alice"), DAY, false).unwrap();
         assert!(revocations.refuses(&alice));
         assert!(!revocations.refuses(&identity("https://idp", "alice", &new)));
+        let to_come = json!({"iat": now() / 1000 + 24 * 60 * 60});
+        assert!(
+            revocations.refuses(&identity("https://idp", "alice", &to_come)),
+            "no sign-in is of tomorrow"
+        );
         assert!(!revocations.refuses(&identity("https://idp", "bob", &old)));
         assert!(!revocations.refuses(&Identity::Anonymous));
         // A key has no moment of issue.
@@ -219,19 +218,22 @@ mod tests {
     }
 
     #[test]
-    fn an_order_outlasts_refresh_tokens_and_keys_are_let_in_after_the_asked_time() {
+    fn a_withdrawn_token_stays_refused_and_keys_are_let_in_after_the_asked_time() {
         let revocations = Revocations::default();
-        revocations.outlast_refresh_tokens(7 * DAY);
-        let token = identity("https://vmcp", "alice", &json!({"iat": now() / 1000 - 60}));
+        let token = identity("https://vmcp", "alice", &json!({"iat": now() / 1000 - 60, "jti": "t1"}));
         let key = identity("apiKeys", "alice", &json!({}));
         let order = revocations.order(subject("alice"), Duration::ZERO, false).unwrap();
-        assert_eq!(order.until - order.at, 7 * DAY.as_millis() as u64);
+        assert_eq!(order.until - order.at, MAX_LIFE.as_millis() as u64, "longer than tokens live");
         assert!(revocations.refuses(&token) && !revocations.refuses(&key));
         let longer = revocations.order(subject("alice"), 8 * DAY, false).unwrap();
-        assert_eq!((longer.until - longer.at, longer.keys_until), (8 * DAY.as_millis() as u64, None));
+        assert_eq!(longer.keys_until, Some(longer.at + 8 * DAY.as_millis() as u64));
         assert!(revocations.refuses(&token) && revocations.refuses(&key));
+        assert_eq!(revocations.order(subject("alice"), MAX_LIFE, false).unwrap().keys_until, None);
         revocations.order(subject("alice"), DAY, true).unwrap();
         assert!(!revocations.refuses(&token), "lifted");
+        let of_token = RevokedCredentials { token_id: Some("t1".into()), ..RevokedCredentials::default() };
+        revocations.order(of_token, Duration::ZERO, false).unwrap();
+        assert!(revocations.refuses(&token), "a token by its id, too");
     }
 
     #[test]

@@ -1,9 +1,20 @@
 //! Spellings of URIs and paths: a policy judges the normal form, because a backend resolves dot segments,
 //! percent encodings, backslashes and doubled slashes (path traversal). A text whose resolved forms differ
-//! from each other has no normal form, and is refused.
+//! from each other has no normal form, and is refused. A URL has one more spelling: its host as browsers read
+//! it (WHATWG), without user, default port and final dot.
+
+use url::Url;
 
 /// Largest number of times that percent encodings are decoded: encodings of encodings.
 const MAX_DECODINGS: usize = 8;
+
+/// Compatibility forms of dots and slashes, which servers turn into these when they normalize text (NFKC).
+const COMPATIBLE: [(char, &str); 5] =
+    [('\u{ff0e}', "."), ('\u{ff0f}', "/"), ('\u{ff3c}', "/"), ('\u{2024}', "."), ('\u{2025}', "..")];
+/// Schemes of URLs that browsers read leniently: one slash or none, backslashes, spaces around them.
+const WEB_SCHEMES: [&str; 6] = ["http", "https", "ws", "wss", "ftp", "file"];
+/// Beginnings of paths that lead Windows around its own rules, with slashes for backslashes.
+const DEVICE_PATHS: [&str; 3] = ["//?/", "//./", "/??/"];
 
 /// A text that could be read as two different paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,11 +32,22 @@ pub(super) struct Spellings {
 impl Spellings {
     /// Returns the spellings of a text that may be a path or a URI; `None` if it has one only.
     pub(super) fn of(text: &str) -> Result<Option<Spellings>, Ambiguous> {
-        if !text.contains(['/', '\\', '%']) {
+        // C ends a text there: the file is another than the text names.
+        if text.contains('\0') {
+            return Err(Ambiguous);
+        }
+        let is_compatible = |char: char| COMPATIBLE.iter().any(|(other, _)| *other == char);
+        if !text.contains(['/', '\\', '%', ':']) && !text.contains(is_compatible) {
             return Ok(None);
         }
         let (decoded, settled) = decoded(text);
+        let is_path = decoded.contains('/');
+        let is_device = DEVICE_PATHS.iter().any(|device| decoded.starts_with(device));
+        if is_path && (is_device || decoded.contains('\0') || segments(&decoded).any(has_odd_dots)) {
+            return Err(Ambiguous);
+        }
         let flat = in_parts(&decoded, collapsed);
+        let web = [web_address(text), web_address(&flat)];
         let has_dots = segments(&decoded).any(|segment| dots(segment) > 0);
         let folded = lower_authority(&flat);
         let mut spellings = if has_dots {
@@ -43,8 +65,15 @@ impl Spellings {
         } else {
             Spellings { normal: text.to_owned(), others: vec![flat, folded] }
         };
-        spellings.others.retain(|other| *other != spellings.normal);
-        spellings.others.dedup();
+        spellings.others.extend(web.into_iter().flatten());
+        let mut known = vec![spellings.normal.clone()];
+        spellings.others.retain(|other| {
+            let is_new = !known.contains(other);
+            if is_new {
+                known.push(other.clone());
+            }
+            is_new
+        });
         Ok((!spellings.others.is_empty()).then_some(spellings))
     }
 
@@ -76,6 +105,11 @@ fn decoded(text: &str) -> (String, bool) {
     }
     let settled = !text.contains('%') || decoded_once(&text) == text;
     let mut text = text.replace('\\', "/");
+    for (compatible, plain) in COMPATIBLE {
+        if text.contains(compatible) {
+            text = text.replace(compatible, plain);
+        }
+    }
     if text.contains("://") {
         // Parsers of URLs drop these (WHATWG).
         text.retain(|char| !matches!(char, '\t' | '\n' | '\r'));
@@ -96,23 +130,26 @@ fn decoded_once(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Replaces overlong encodings of ASCII (two bytes, `C0 AE` for a dot), which lax decoders accept.
+/// Replaces overlong encodings of ASCII (such as `C0 AE` or `E0 80 AE` for a dot), which lax decoders accept.
 fn shortest(bytes: &mut Vec<u8>) {
-    if !bytes.iter().any(|byte| matches!(byte, 0xC0 | 0xC1)) {
+    if !bytes.iter().any(|byte| matches!(byte, 0xC0 | 0xC1 | 0xE0 | 0xF0)) {
         return;
     }
     let (old, mut at) = (std::mem::take(bytes), 0);
-    while let Some(&byte) = old.get(at) {
-        match old.get(at + 1) {
-            Some(&next) if matches!(byte, 0xC0 | 0xC1) && (0x80..0xC0).contains(&next) => {
-                bytes.push(((byte & 1) << 6) | (next & 0x3F));
-                at += 2;
-            }
-            _ => {
-                bytes.push(byte);
-                at += 1;
-            }
-        }
+    while let Some(rest) = old.get(at..).filter(|rest| !rest.is_empty()) {
+        // The last two bytes of the encoding hold seven bits of ASCII.
+        let overlong = match *rest {
+            [first @ (0xC0 | 0xC1), next @ 0x80..0xC0, ..] => Some((first, next, 2)),
+            [0xE0, first @ (0x80 | 0x81), next @ 0x80..0xC0, ..] => Some((first, next, 3)),
+            [0xF0, 0x80, first @ (0x80 | 0x81), next @ 0x80..0xC0, ..] => Some((first, next, 4)),
+            _ => None,
+        };
+        let (byte, length) = match overlong {
+            Some((first, next, length)) => (((first & 1) << 6) | (next & 0x3F), length),
+            None => (rest.first().copied().unwrap_or_default(), 1),
+        };
+        bytes.push(byte);
+        at += length;
     }
 }
 
@@ -158,6 +195,29 @@ fn dots(segment: &str) -> usize {
         Some("..") => 2,
         _ => 0,
     }
+}
+
+/// True for a dot segment behind which Windows drops spaces, and lax servers control characters.
+fn has_odd_dots(segment: &str) -> bool {
+    let segment = segment.split(';').next().unwrap_or_default();
+    let bare = segment.trim_end_matches(|char: char| char.is_whitespace() || char.is_control());
+    bare != segment && dots(bare) > 0
+}
+
+/// Returns a URL with its host as browsers read it, decoded; `None` for another text, and for a URL whose
+/// host is written so.
+fn web_address(text: &str) -> Option<String> {
+    let url = Url::parse(text).ok().filter(|url| WEB_SCHEMES.contains(&url.scheme()))?;
+    let host = url.host_str().unwrap_or_default();
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let head = format!("{}://{host}{port}", url.scheme());
+    if parts(text).0 == head {
+        return None;
+    }
+    let (path, _) = decoded(url.path());
+    let tail = |mark: char, part: Option<&str>| part.map(|part| format!("{mark}{part}")).unwrap_or_default();
+    Some(format!("{head}{path}{}{}", tail('?', url.query()), tail('#', url.fragment())))
 }
 
 /// Writes one slash for several; those behind a colon begin a URI within the path.
@@ -249,6 +309,20 @@ mod tests {
             "file:///pub/%c0%ae%c0%ae/priv/x",
             "file:///pub/..;a=b/%2e%2e/priv",
             "/srv/..%5c..%5cetc",
+            "/srv/%e0%80%ae%e0%80%ae/x",
+            "/srv/%f0%80%80%ae%f0%80%80%ae/x",
+            "/srv/.. /x",
+            "/srv/..%20/x",
+            "/srv/..\t/x",
+            "C:\\srv\\..%20\\x",
+            "/srv/secret\0.txt",
+            "secret\0.txt",
+            "/srv/secret%00.txt",
+            "\\\\?\\C:\\x",
+            "//./C:/x",
+            "\\??\\C:\\x",
+            "/srv/\u{ff0e}\u{ff0e}/x",
+            "\u{2025}\u{ff0f}x",
         ] {
             assert_eq!(Spellings::of(text), Err(Ambiguous), "{text}");
         }
@@ -268,10 +342,30 @@ mod tests {
             ("file:/private/x", "file:///private/x"),
             ("//etc/passwd", "/etc/passwd"),
             ("\\srv\\x", "/srv/x"),
+            ("\u{ff0f}srv\u{ff0f}x", "/srv/x"),
+            ("https:///in.example/x", "https://in.example/x"),
+            ("https:/in.example/x", "https://in.example/x"),
+            ("https:in.example", "https://in.example/"),
+            ("https:\\\\in.example\\x", "https://in.example/x"),
+            (" https://in.example/x", "https://in.example/x"),
+            ("ht\ttps://in.example/x", "https://in.example/x"),
+            ("https://in.example./x", "https://in.example/x"),
+            ("https://in.example:443/x", "https://in.example/x"),
+            ("https://a:b@in.example/x", "https://in.example/x"),
+            ("https://out.example@in.example/x", "https://in.example/x"),
+            ("https://in%2eexample/x", "https://in.example/x"),
+            ("https://IN.example/%78?a#b", "https://in.example/x?a#b"),
+            ("https://\u{24d8}n.example/x", "https://in.example/x"),
+            ("http://0x7f.1/x", "http://127.0.0.1/x"),
+            ("http://2130706433/x", "http://127.0.0.1/x"),
+            ("file:private/x", "file:///private/x"),
         ] {
             let spellings = Spellings::of(text).unwrap().unwrap();
             assert!(spellings.others.iter().any(|it| it == other), "{text}: {spellings:?}");
             assert_eq!(spellings.normal, text);
+        }
+        for text in ["https://in.example", "https://in.example:8443/x?y=1", "note: this", "12:30", "a:b"] {
+            assert_eq!(Spellings::of(text), Ok(None), "{text}");
         }
     }
 }

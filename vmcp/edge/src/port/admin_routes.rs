@@ -289,7 +289,7 @@ pub const ADMIN_ROUTES: [AdminRoute; 41] = [
         method: "POST",
         path: "/admin/sessions/end",
         wants_token: true,
-        query: "`subject`, or `jti` of one token; `issuer`: only this one's; `for`: the time that the order holds (24h, \
+        query: "`subject`, or `jti` of one token; `issuer`: only this one's; `for`: the time for which keys are refused (24h, \
                 at most 90 days)",
         answer: "application/json",
         purpose: "Ends the sessions and streams of a person, and refuses tokens from before now; keys and certificates are \

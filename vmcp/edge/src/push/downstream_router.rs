@@ -315,7 +315,9 @@ impl Downstream for DownstreamRouter {
             return;
         }
         let bridges = snapshot.is_some_and(|now| now.bridge);
-        let event = if bridges { event } else { question_source::named(event, backend) };
+        let event = if bridges { Some(event) } else { question_source::named(event, backend) };
+        // A question that cannot be read is dropped, too.
+        let Some(event) = event else { return };
         let registered = session.and_then(|session| self.sessions.get(session));
         let event = task_names::named(event, |id| self.task_of_session(registered.as_deref()?, backend, id));
         match (event, session) {

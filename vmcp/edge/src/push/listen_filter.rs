@@ -121,17 +121,17 @@ pub(crate) async fn accept(
             Ok(_) | Err(_) => None,
         }
     }));
-    let tasks = wanted.tasks.iter().map(|id| {
-        let task = task_names::open(context, id)?;
+    let tasks = join_all(wanted.tasks.into_iter().map(async |id| {
+        let task = task_names::open(context, &id)?;
         let call = subscriptions::task(context, &task)?;
-        let reservation = reserve(TopicKind::Task, task.backend, &task.id, Some(id))?;
-        let backend = call.watch_task().ok()?.clone();
+        let reservation = reserve(TopicKind::Task, task.backend, &task.id, Some(&id))?;
+        let backend = call.watch_task().await.ok()?.clone();
         reservation.confirm(backend);
-        Some(id.clone())
-    });
-    let tasks = tasks.flatten().collect();
+        Some(id)
+    }));
     let own = accept_own(&push, &snapshot, &caller, &mailbox, own);
-    let (resources, own) = join(resources, own).await;
+    let (tasks, (resources, own)) = join(tasks, join(resources, own)).await;
+    let tasks = tasks.into_iter().flatten().collect();
     let mut resources: Vec<_> = resources.into_iter().flatten().chain(own).collect();
     resources.sort_unstable();
     subscriptions::hold(context, begun).await;

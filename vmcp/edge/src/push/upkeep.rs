@@ -160,8 +160,9 @@ async fn subscribe(context: CallContext<'_>, topic: &Topic, shown: Option<&str>)
             let Some(task) = shown.and_then(|shown| task_names::open(context, shown)) else {
                 return Renewal::Refused;
             };
-            let call = subscriptions::task(context, &task);
-            call.and_then(|call| call.watch_task().ok().cloned()).map_or(Renewal::Refused, Renewal::Renewed)
+            let Some(call) = subscriptions::task(context, &task) else { return Renewal::Refused };
+            let watched = call.watch_task().await;
+            watched.map_or(Renewal::Refused, |backend| Renewal::Renewed(backend.clone()))
         }
         // No backend counts it, so none can be outdated.
         TopicKind::Own => Renewal::Refused,

@@ -88,7 +88,9 @@ impl Dispatch<'_> {
         // A client that closes its connection drops this future; the guard then cancels the call at the
         // backend.
         let cancelled_when_dropped = caller.cancel.clone().drop_guard();
-        let name = request.subject().unwrap_or_default();
+        // Weights name tools: prompts and URIs have names that clients make up.
+        let tool = request.subject().filter(|_| request.method() == methods::TOOLS_CALL);
+        let name = tool.unwrap_or_default();
         if let Err(limited) = within_rate(snapshot, &caller.principal, request.method(), &name).await {
             refused(edge, peer, request, &limited.message);
             return EncodedResponse { status: TOO_MANY_REQUESTS, ..self.refuse(&limited) };

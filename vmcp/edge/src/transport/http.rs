@@ -61,7 +61,7 @@ use vmcp_engine::telemetry::metrics::ServerSession;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Headers of HTTP proxies, whose connections many clients use.
+/// Headers of HTTP proxies.
 const PROXY_HEADERS: [HeaderName; 5] = [
     header::FORWARDED,
     header::VIA,
@@ -69,6 +69,8 @@ const PROXY_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("x-real-ip"),
     HeaderName::from_static("x-envoy-external-address"),
 ];
+/// Name of the request for a push stream, or for the rest of a call's stream, in `rateLimiting`.
+const GET_STREAM: &str = "GET /mcp";
 /// Time after which a call of a legacy client is answered by a stream, which can be resumed, though there is
 /// no message yet.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
@@ -96,6 +98,11 @@ impl Service<Received> for McpService {
             _ => end(self, &request.principal, &request.head.headers),
         }
     }
+}
+
+/// True for a request that came through an HTTP proxy, whose connections many clients use.
+pub(crate) fn came_through_proxy(headers: &HeaderMap) -> bool {
+    PROXY_HEADERS.iter().any(|name| headers.contains_key(name))
 }
 
 /// Request headers, as the protocol checks of `vmcp-wire` read them.
@@ -171,8 +178,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
         )));
     }
     if let (Era::Modern, OwnedMessage::Request(request)) = (peer.era, &message) {
-        let is_direct =
-            forwarded.is_none() && !PROXY_HEADERS.iter().any(|name| head.headers.contains_key(name));
+        let is_direct = forwarded.is_none() && !came_through_proxy(&head.headers);
         peer.client.instance = instance(edge, &peer, request, is_direct.then_some(connection));
     }
     match message {
@@ -317,7 +323,7 @@ fn check_param_headers(
 /// use `subscriptions/listen`.
 async fn listen(service: &McpService, request: Received) -> Response {
     let edge = &service.edge;
-    let Received { head, mut principal, .. } = request;
+    let Received { head, mut principal, snapshot, .. } = request;
     let headers = &head.headers;
     principal.address = forward::forwarded_from(&edge.ring(), &head).or(principal.address);
     if headers.get(&SESSION_ID).is_none() {
@@ -325,6 +331,9 @@ async fn listen(service: &McpService, request: Received) -> Response {
     }
     if !refuse::accepts_streams(headers) {
         return refuse::streams_only();
+    }
+    if let Err(limited) = dispatch::within_rate(&snapshot, &principal, GET_STREAM, "").await {
+        return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
     }
     match session(edge, &principal, headers) {
         Ok(known) => {

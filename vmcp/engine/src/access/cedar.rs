@@ -14,6 +14,8 @@ use crate::metrics::{Metrics, PolicyFailureLabels, PolicyShadowLabels};
 
 /// Id of the decision about a task, which is that about some call of its tool.
 const OF_TOOL: &str = "of-tool";
+/// Most bytes of a text in a log line; a longer one is cut.
+const MAX_LOGGED_BYTES: usize = 1024;
 
 /// Cedar policies whose failures are logged and counted.
 #[derive(Debug)]
@@ -32,12 +34,12 @@ impl MeasuredPolicy {
     /// Counts a shadow decision, and logs one that differs from the decision in force.
     fn note_shadow(&self, principal: &Principal, name: &str, verdict: &Verdict) {
         let Some(shadow) = &verdict.shadow else { return };
-        let word = |allowed: bool| if allowed { "allow" } else { "deny" };
+        let (name, word) = (shortened(name), |allowed: bool| if allowed { "allow" } else { "deny" });
         let labels = PolicyShadowLabels { enforced: word(verdict.allowed), shadow: word(shadow.allowed) };
         self.shadows.get_or_create(&labels).inc();
         if shadow.allowed != verdict.allowed {
             let (subject, policy) = (principal.identity.subject(), shadow.policy.as_str());
-            let reason = shadow.failures.first().map(|failure| failure.text.as_str());
+            let reason = shadow.failures.first().map(|failure| shortened(&failure.text));
             let (enforced, would) = (labels.enforced, labels.shadow);
             tracing::info!(target: "vmcp::policy", subject, name, enforced, would, policy, reason, "a policy that is not enforced would decide otherwise");
         }
@@ -46,10 +48,11 @@ impl MeasuredPolicy {
     /// Logs and counts the failures in a decision. The reason of a denial is a warning: the client reads that
     /// the item is unknown.
     fn note(&self, principal: &Principal, name: &str, verdict: &Verdict) {
+        let name = shortened(name);
         for failure in &verdict.failures {
             let kind = failure.kind.word();
             self.failures.get_or_create(&PolicyFailureLabels { kind }).inc();
-            let (subject, reason) = (principal.identity.subject(), failure.text.as_str());
+            let (subject, reason) = (principal.identity.subject(), shortened(&failure.text));
             if failure.kind == FailureKind::Permit {
                 tracing::debug!(target: "vmcp::policy", subject, name, kind, reason, "a policy was not evaluated");
             } else {
@@ -108,6 +111,11 @@ impl Policy for MeasuredPolicy {
     fn listed_rights<'a>(&'a self, principal: &Principal) -> Box<dyn ListedRights + 'a> {
         Box::new(ListedByCedar { policy: &self.policy, subject: self.policy.subject(&principal.identity) })
     }
+}
+
+/// Returns the beginning of a text for a log line: URIs and keys of arguments are a client's text.
+fn shortened(name: &str) -> &str {
+    name.get(..name.floor_char_boundary(MAX_LOGGED_BYTES)).unwrap_or(name)
 }
 
 /// The items that policies let one client list.

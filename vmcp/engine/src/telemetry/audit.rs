@@ -37,6 +37,7 @@ use vmcp_config::Audit;
 
 use self::event::EventContext;
 use self::event::queued_event::{QueuedEvent, ShareKey};
+pub(in crate::telemetry) use self::field::clip;
 use self::floods::{Flood, RefusalFloods};
 use self::otlp_logs::{EventTrace, OtlpLogs};
 use self::queue::AuditQueue;
@@ -203,6 +204,21 @@ fn share_of(principal: &Principal, is_stranger: bool) -> ShareKey {
     match principal.identity {
         Identity::Anonymous if is_stranger => ShareKey::Strangers,
         _ => ShareKey::Principal(principal.key()),
+    }
+}
+
+/// Log lines about refusals, as many a second for each principal as leave events.
+#[derive(Debug, Default)]
+pub(in crate::telemetry) struct RefusalLines(RefusalFloods);
+
+impl RefusalLines {
+    /// Counts a line; returns the number of lines before it that were left out, or `None` if this line is
+    /// left out too.
+    pub(in crate::telemetry) fn admit(&self, principal: &Principal) -> Option<u64> {
+        match self.0.enter(share_of(principal, false), principal, Instant::now()) {
+            Flood::Told(left_out) => Some(left_out),
+            Flood::LeftOut => None,
+        }
     }
 }
 

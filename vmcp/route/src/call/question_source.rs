@@ -1,9 +1,10 @@
 //! The source of a question: a client shows a person the questions of many servers behind one connection, so
-//! each question names the server that asks. A server with `questions: false` asks nothing.
+//! each question names the server that asks. A server with `questions: false` asks nothing. A question that
+//! cannot be read whole, such as one that names a key twice, is refused: a client may read other words in it.
 
 use serde_json::value::RawValue;
 use vmcp_backend::{CallError, ClientFacts, Event, Question, Response, RpcOutcome};
-use vmcp_json::object::{Edit, Object};
+use vmcp_json::object::{Edit, Object, ObjectError};
 use vmcp_json::{text, text::empty_object};
 use vmcp_wire::handshake::client_capabilities::without_tasks_extension;
 use vmcp_wire::keys::INPUT_REQUESTS;
@@ -61,8 +62,8 @@ fn without_questions(capabilities: &RawValue) -> Option<Box<RawValue>> {
 /// Returns the answer of a backend that may ask nothing; an error if it asks instead of answering.
 pub(crate) fn unasking(response: Response) -> Result<Response, CallError> {
     let asks = match &response.outcome {
-        RpcOutcome::Result(result) => payload_type(result) == ResultType::InputRequired,
-        RpcOutcome::Error(error) => demands_visits(error),
+        RpcOutcome::Result(result) => may_ask(result),
+        RpcOutcome::Error(error) => !matches!(demanded_visits(error), Ok(None)),
         RpcOutcome::Arriving(_) => false,
     };
     if asks {
@@ -72,44 +73,69 @@ pub(crate) fn unasking(response: Response) -> Result<Response, CallError> {
     Ok(response)
 }
 
-/// True for the error of a legacy backend that sends the user to URLs before it answers.
-fn demands_visits(error: &RawValue) -> bool {
-    let error = Object::parse(error).unwrap_or_default();
-    let data = error.text("data").and_then(|data| Object::parse_valid(data).ok());
-    data.is_some_and(|data| data.get(ELICITATIONS).is_some())
+/// True for a result that asks for input, and for one of unknown type, because a key occurs twice.
+fn may_ask(result: &Payload) -> bool {
+    // The type of a received result has been found, once, while it arrived.
+    payload_type(result) == ResultType::InputRequired
+        || (result.received().is_none() && Object::parse(result).is_err())
 }
 
-/// Names the backend in an event, if the event is a question.
-pub fn named(event: Event, backend: &str) -> Event {
+/// The error of a legacy backend that sends the user to URLs before it answers.
+struct VisitDemand<'a> {
+    error: Object<'a>,
+    data: Object<'a>,
+    /// The visits, as JSON.
+    list: &'a str,
+}
+
+/// Returns the visits that an error demands. Fails for an error that cannot be read whole.
+fn demanded_visits(error: &RawValue) -> Result<Option<VisitDemand<'_>>, ObjectError> {
+    let error = Object::parse(error)?;
+    let Some(data) = error.text("data").filter(|data| text::is_object(data)) else { return Ok(None) };
+    let data = Object::parse_valid(data)?;
+    let list = data.text(ELICITATIONS);
+    Ok(list.map(|list| VisitDemand { error, data, list }))
+}
+
+/// Names the backend in an event, if the event is a question; `None` for a question that cannot be read.
+pub fn named(event: Event, backend: &str) -> Option<Event> {
     match event {
         Event::Question(Question { method, params, answer }) => {
-            let params = Some(named_params(&method, params.as_deref(), backend));
-            Event::Question(Question { method, params, answer })
+            let params = Some(named_params(&method, params.as_deref(), backend)?);
+            Some(Event::Question(Question { method, params, answer }))
         }
-        event @ Event::Notification(_) => event,
+        event @ Event::Notification(_) => Some(event),
     }
 }
 
 /// Names the backend in the questions that an answer asks instead of a result: `inputRequests` of a result,
-/// visits that an error demands.
-pub(crate) fn named_response(response: Response, backend: &str) -> Response {
+/// visits that an error demands. Fails for an answer whose questions cannot be read.
+pub(crate) fn named_response(response: Response, backend: &str) -> Result<Response, CallError> {
+    let unreadable = || CallError::protocol("it asks the client a question that cannot be read");
     let Response { outcome, era } = response;
     let outcome = match outcome {
-        RpcOutcome::Result(result) if result.contains(&text::quoted(INPUT_REQUESTS)) => {
-            RpcOutcome::Result(named_requests(&result, backend).map_or(result, Payload::from))
+        RpcOutcome::Result(result) if may_ask(&result) => {
+            RpcOutcome::Result(named_requests(&result, backend).ok_or_else(unreadable)?)
         }
-        RpcOutcome::Error(error) if error.contains(&text::quoted(ELICITATIONS)) => {
-            RpcOutcome::Error(named_visits(&error, backend).map_or(error, Payload::from))
+        RpcOutcome::Error(error) => {
+            let named = match demanded_visits(&error) {
+                Ok(None) => None,
+                Ok(Some(demand)) => Some(named_visits(&demand, backend).ok_or_else(unreadable)?),
+                Err(reason) => {
+                    return Err(CallError::protocol(format!("its error cannot be read: {reason}")));
+                }
+            };
+            RpcOutcome::Error(named.unwrap_or(error))
         }
         outcome => outcome,
     };
-    Response { outcome, era }
+    Ok(Response { outcome, era })
 }
 
 /// Names the backend in the parameters of a question.
-fn named_params(method: &str, params: Option<&RawValue>, backend: &str) -> Box<RawValue> {
+fn named_params(method: &str, params: Option<&RawValue>, backend: &str) -> Option<Box<RawValue>> {
     let params = params.unwrap_or(empty_object());
-    let Ok(object) = Object::parse(params) else { return params.to_owned() };
+    let object = Object::parse(params).ok()?;
     let mut edit = object.edit();
     match method {
         methods::ELICIT => _ = edit.set(MESSAGE, asked(object.get_str(MESSAGE).as_deref(), backend)),
@@ -119,7 +145,7 @@ fn named_params(method: &str, params: Option<&RawValue>, backend: &str) -> Box<R
         _ => {}
     }
     name_in_meta(&object, &mut edit, backend);
-    edit.finish().into_raw().unwrap_or_else(|_| params.to_owned())
+    edit.finish().into_raw().ok()
 }
 
 /// Returns the words of a question behind the name of the server that asks, as JSON.
@@ -137,44 +163,48 @@ fn name_in_meta<'a>(object: &Object<'a>, edit: &mut Edit<'_, 'a>, backend: &str)
     edit.set(META, inner.finish().into_cow().into_owned());
 }
 
-fn named_requests(result: &RawValue, backend: &str) -> Option<Box<RawValue>> {
+fn named_requests(result: &Payload, backend: &str) -> Option<Payload> {
     let object = Object::parse(result).ok()?;
-    let requests = Object::parse_valid(object.text(INPUT_REQUESTS)?).ok()?;
+    let Some(requests) = object.text(INPUT_REQUESTS).filter(|requests| *requests != "null") else {
+        return Some(result.clone());
+    };
+    let requests = Object::parse_valid(requests).ok()?;
     let entries = requests.iter().map(|(key, request)| {
-        let named = named_request(request, backend);
-        format!("{}:{}", text::quoted(key), named.as_deref().unwrap_or(request).get())
+        let named = named_request(request, backend)?;
+        Some(format!("{}:{}", text::quoted(key), named.get()))
     });
-    let entries: Vec<String> = entries.collect();
+    let entries: Vec<String> = entries.collect::<Option<_>>()?;
     let mut edit = object.edit();
     edit.set(INPUT_REQUESTS, format!("{{{}}}", entries.join(",")));
-    edit.finish().into_raw().ok()
+    edit.finish().into_raw().ok().map(Payload::from)
 }
 
 fn named_request(request: &RawValue, backend: &str) -> Option<Box<RawValue>> {
     let object = Object::parse(request).ok()?;
-    let params = named_params(&object.get_str("method")?, object.get("params"), backend);
+    let params = named_params(&object.get_str("method")?, object.get("params"), backend)?;
     let mut edit = object.edit();
     edit.set("params", params.get().to_owned());
     edit.finish().into_raw().ok()
 }
 
-fn named_visits(error: &RawValue, backend: &str) -> Option<Box<RawValue>> {
-    let object = Object::parse(error).ok()?;
-    let data = Object::parse_valid(object.text("data")?).ok()?;
-    let visits: Vec<&RawValue> = serde_json::from_str(data.text(ELICITATIONS)?).ok()?;
+fn named_visits(demand: &VisitDemand<'_>, backend: &str) -> Option<Payload> {
+    let visits: Vec<&RawValue> = serde_json::from_str(demand.list).ok()?;
     let visits = visits.into_iter().map(|visit| named_params(methods::ELICIT, Some(visit), backend));
-    let visits: Vec<String> = visits.map(|visit| visit.get().to_owned()).collect();
-    let mut inner = data.edit();
+    let visits: Vec<Box<RawValue>> = visits.collect::<Option<_>>()?;
+    let visits: Vec<&str> = visits.iter().map(|visit| visit.get()).collect();
+    let mut inner = demand.data.edit();
     inner.set(ELICITATIONS, format!("[{}]", visits.join(",")));
     let inner = inner.finish().into_cow().into_owned();
-    let mut edit = object.edit();
+    let mut edit = demand.error.edit();
     edit.set("data", inner);
-    edit.finish().into_raw().ok()
+    edit.finish().into_raw().ok().map(Payload::from)
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
     use vmcp_wire::era::Era;
+    use vmcp_wire::payload::{Reply, Scanner, reply};
 
     use super::*;
 
@@ -202,7 +232,8 @@ mod tests {
             ),
             ("roots/list", None, r#"{"_meta":{"vmcp/server":"evil"}}"#),
         ] {
-            assert_eq!(named_params(method, params.map(raw).as_deref(), "evil").get(), named, "{method}");
+            let params = named_params(method, params.map(raw).as_deref(), "evil").unwrap();
+            assert_eq!(params.get(), named, "{method}");
         }
     }
 
@@ -212,7 +243,7 @@ mod tests {
         let demands =
             r#"{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","message":"Go"}]}}"#;
         let of = |outcome| {
-            let named = named_response(Response { outcome, era: Era::Modern }, "evil");
+            let named = named_response(Response { outcome, era: Era::Modern }, "evil").unwrap();
             let (Ok(text) | Err(text)) = named.outcome.settled();
             text.get().to_owned()
         };
@@ -224,6 +255,55 @@ mod tests {
             of(RpcOutcome::error(&raw(demands))),
             r#"{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","message":"The server evil asks: Go","_meta":{"vmcp/server":"evil"}}]}}"#
         );
+    }
+
+    #[test]
+    fn a_question_under_escaped_keys_names_its_backend() {
+        let asks = r#"{"result\u0054ype":"input_required","input\u0052equests":{"a":{"meth\u006fd":"elicitation/create","params":{"mess\u0061ge":"?"}}}}"#;
+        let demands = r#"{"code":-32042,"message":"m","dat\u0061":{"elicit\u0061tions":[{"message":"Go"}]}}"#;
+        for outcome in [RpcOutcome::result(&raw(asks)), RpcOutcome::error(&raw(demands))] {
+            let named = named_response(Response { outcome, era: Era::Modern }, "evil").unwrap();
+            let (Ok(text) | Err(text)) = named.outcome.settled();
+            assert!(text.get().contains(r#""The server evil asks: "#), "{}", text.get());
+        }
+    }
+
+    #[test]
+    fn a_question_that_names_a_key_twice_is_refused() {
+        let question = r#"{"method":"elicitation/create","params":{"message":"?"}}"#;
+        for result in [
+            format!(r#"{{"inputRequests":{{}},"inputRequests":{{"a":{question}}}}}"#),
+            format!(r#"{{"inputRequests":{{"a":{question},"a":{question}}}}}"#),
+            r#"{"inputRequests":{"a":{"method":"x","method":"elicitation/create"}}}"#.to_owned(),
+            r#"{"inputRequests":{"a":{"method":"elicitation/create","params":{"message":"1","message":"2"}}}}"#
+                .to_owned(),
+            format!(r#"{{"inputRequests":[{question}]}}"#),
+        ] {
+            let result = format!(r#"{{"resultType":"input_required",{}"#, &result[1..]);
+            // As it arrives from a backend: a parser that takes the last of two keys finds the type.
+            let arrived = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+            let mut scanner = Scanner::default();
+            scanner.push(arrived.as_bytes()).unwrap();
+            let reply = reply(arrived.clone().into(), scanner.finish().unwrap(), "1");
+            let Ok(Reply::Result(result)) = reply else { panic!("{arrived}") };
+            let outcome = RpcOutcome::Result(result);
+            let refused = named_response(Response { outcome, era: Era::Modern }, "evil");
+            assert!(refused.is_err(), "{arrived}");
+        }
+        for error in [
+            r#"{"code":-32042,"message":"m","data":{"elicitations":[{"message":"1","message":"2"}]}}"#,
+            r#"{"code":-32042,"message":"m","data":{"elicitations":[],"elicitations":[{"message":"2"}]}}"#,
+            r#"{"code":-32042,"message":"m","data":{},"data":{"elicitations":[{"message":"2"}]}}"#,
+        ] {
+            let answer = || Response { outcome: RpcOutcome::error(&raw(error)), era: Era::Legacy };
+            assert!(named_response(answer(), "evil").is_err(), "{error}");
+            assert!(unasking(answer()).is_err(), "{error}");
+        }
+        let (sender, mut answer) = oneshot::channel();
+        let params = Some(raw(r#"{"message":"1","message":"2"}"#));
+        let question = Question { method: methods::ELICIT.into(), params, answer: sender };
+        assert!(named(Event::Question(question), "evil").is_none());
+        assert!(answer.try_recv().is_err(), "the backend hears that nobody was asked");
     }
 
     #[test]
@@ -265,7 +345,8 @@ mod tests {
 
     #[test]
     fn other_events_stay_as_they_came() {
-        let Event::Notification(message) = named(Event::Notification(raw(r#"{"method":"n"}"#)), "b") else {
+        let Some(Event::Notification(message)) = named(Event::Notification(raw(r#"{"method":"n"}"#)), "b")
+        else {
             panic!("a notification")
         };
         assert_eq!(message.get(), r#"{"method":"n"}"#);

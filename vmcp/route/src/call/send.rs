@@ -226,7 +226,7 @@ impl Exchange<'_> {
                 question_source::unasking(response)
             }
             Ok(response) if !context.snapshot.bridge => {
-                Ok(question_source::named_response(response, target.backend))
+                question_source::named_response(response, target.backend)
             }
             answer => answer,
         };

@@ -13,6 +13,10 @@ const MAX_VALUES: usize = 64;
 const MAX_PLACE_CHARACTERS: usize = 200;
 /// Most characters of a value that are shown; a longer one is cut, and its length is named.
 const MAX_VALUE_CHARACTERS: usize = 200;
+/// Characters of its end among them.
+const END_CHARACTERS: usize = 60;
+/// The shortest run of spaces that is counted.
+const SPACES: &str = "        ";
 
 /// Returns one line for each value in the arguments, nested ones included, or the reason why the arguments
 /// cannot be shown.
@@ -75,22 +79,43 @@ fn named(key: &str) -> String {
     if is_plain { key.to_owned() } else { escaped(&text::quoted(key)) }
 }
 
-/// Returns a value as it is written, cut and without characters that a person does not see.
+/// Returns a value as it is written, without characters that a person does not see. Of a long one, the
+/// beginning and the end.
 fn shown(value: &str) -> String {
-    let characters = value.chars().count();
-    if characters <= MAX_VALUE_CHARACTERS {
-        return escaped(value);
+    let written = spaces_counted(value);
+    let length = written.chars().count();
+    if length <= MAX_VALUE_CHARACTERS {
+        return escaped(&written);
     }
-    let cut: String = value.chars().take(MAX_VALUE_CHARACTERS).collect();
-    format!("{}… (cut: {characters} characters in all)", escaped(&cut))
+    let begin: String = written.chars().take(MAX_VALUE_CHARACTERS - END_CHARACTERS).collect();
+    let end: String = written.chars().skip(length - END_CHARACTERS).collect();
+    let characters = value.chars().count();
+    format!("{}… (cut: {characters} characters in all) …{}", escaped(&begin), escaped(&end))
+}
+
+/// Writes a number for each long run of spaces, which push the rest of a value out of a person's sight.
+fn spaces_counted(value: &str) -> String {
+    let mut out = String::new();
+    let mut rest = value;
+    while let Some(at) = rest.find(SPACES) {
+        let (before, padded) = rest.split_at(at);
+        let behind = padded.trim_start_matches(' ');
+        out.push_str(before);
+        // Writing to a string cannot fail.
+        let _ = write!(out, "⟨{} spaces⟩", padded.len() - behind.len());
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Writes control, invisible and direction-changing characters, and spaces other than the plain one, as
-/// `\u{…}`.
+/// `\u{…}`; the variation selectors of emoji too, because a row of them can hold a text.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c == ' ' || !(c.is_whitespace() || vmcp_config::sanitize::is_invisible(c)) {
+        let is_selector = matches!(c, '\u{fe0e}' | '\u{fe0f}');
+        if c == ' ' || !(c.is_whitespace() || is_selector || vmcp_config::sanitize::is_invisible(c)) {
             out.push(c);
         } else {
             // Writing to a string cannot fail.
@@ -111,11 +136,20 @@ mod tests {
         let lines = lines(&arguments).unwrap();
         assert_eq!(lines.len(), 3);
         assert!(
-            lines[0].ends_with("… (cut: 1002 characters in all)") && lines[0].len() < 260,
+            lines[0].contains("… (cut: 1002 characters in all) …x") && lines[0].len() < 260,
             "{}",
             lines[0]
         );
         assert_eq!(lines[1..], [r#"to: "MALLORY""#, "amount: 1000000"]);
+    }
+
+    #[test]
+    fn the_end_of_a_long_value_is_shown_and_padding_is_counted() {
+        let (pad, long) = (" ".repeat(500), "x".repeat(1000));
+        let arguments = format!(r#"{{"command":"ls  -l{pad}; rm -rf /","to":"{long}MALLORY"}}"#);
+        let lines = lines(&arguments).unwrap();
+        assert_eq!(lines[0], r#"command: "ls  -l⟨500 spaces⟩; rm -rf /""#);
+        assert!(lines[1].ends_with("xMALLORY\""), "{}", lines[1]);
     }
 
     #[test]
@@ -132,8 +166,9 @@ mod tests {
 
     #[test]
     fn what_a_person_would_not_see_is_written_out() {
-        let lines = lines("{\"to\\n\":\"a\u{202e}b\u{200b}c\u{2028}\u{a0}d\"}").unwrap();
-        assert_eq!(lines, [r#""to\n": "a\u{202e}b\u{200b}c\u{2028}\u{a0}d""#]);
+        let lines =
+            lines("{\"to\\n\":\"a\u{202e}b\u{200b}c\u{2028}\u{a0}d❤\u{fe0f}\u{fe01}\u{2800}\"}").unwrap();
+        assert_eq!(lines, [r#""to\n": "a\u{202e}b\u{200b}c\u{2028}\u{a0}d❤\u{fe0f}\u{fe01}\u{2800}""#]);
     }
 
     #[test]

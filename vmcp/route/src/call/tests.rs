@@ -156,7 +156,7 @@ async fn answer(engine: &Engine, caller: Caller, way: &str, params: &Value) -> S
             let task = text("taskId");
             let task = crate::task_names::open(context, &task);
             return match task.as_ref().and_then(|task| crate::subscriptions::task(context, task)) {
-                Some(call) => format!("{:?}", call.watch_task().is_ok()),
+                Some(call) => format!("{:?}", call.watch_task().await.is_ok()),
                 None => "unknown".to_owned(),
             };
         }
@@ -303,4 +303,21 @@ async fn tools_are_called_without_an_envelope() {
     let found = call("optim.find_tool", json!({"tool_description": "greets"})).await;
     assert!(matches!(&found, ToolResult::Complete(tools) if tools.get().contains("s_greet")), "{found:?}");
     assert_eq!(server.calls().len(), 3);
+}
+
+#[tokio::test]
+async fn a_link_of_one_server_takes_no_resource_that_another_lists() {
+    let Setup { engine, backends, .. } = setup(Options::default()).await;
+    let two: Arc<str> = "two".into();
+    for uri in ["one://note", "link://only"] {
+        engine.snapshot().links.learn(caller().link_owner(), uri, &two);
+    }
+    let reads = || {
+        let is_read = |method: &String| method == "resources/read";
+        backends.each_ref().map(|backend| backend.methods().into_iter().filter(is_read).count())
+    };
+    go(&engine, "resources/read", &json!({"uri": "one://note"})).await;
+    assert_eq!(reads(), [1, 0], "the first server lists it");
+    go(&engine, "resources/read", &json!({"uri": "link://only"})).await;
+    assert_eq!(reads(), [1, 1], "no server lists it");
 }

@@ -1,5 +1,7 @@
 //! The handler of read_mcp_resource: reads a resource through the call seam, as `resources/read` does.
 
+use std::time::Instant;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_backend::RpcOutcome;
@@ -12,7 +14,7 @@ use vmcp_wire::owned::OwnedParams;
 use super::own_answer::{self, Refusal};
 use crate::answer::tool_result;
 use crate::answer::{self, Answer};
-use crate::call::{self, Denied};
+use crate::call::{self, Denied, hidden};
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
 use crate::router::{self, BackendTarget};
@@ -26,9 +28,14 @@ const ORIGIN: Origin = Origin::Own(OptimTool::ReadMcpResource);
 
 /// Reads the resource that the arguments name.
 pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+    let begun = Instant::now();
     match read(context, arguments).await {
         Ok(json) => Answer::own(tool_result::structured(&json)),
-        Err(refusal) => Answer::own(own_answer::refused(refusal)),
+        Err(refusal) => {
+            // A policy is asked about a hidden resource, and about an unknown one it is not.
+            hidden::hold(context, begun).await;
+            Answer::own(own_answer::refused(refusal))
+        }
     }
 }
 

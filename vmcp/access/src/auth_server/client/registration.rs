@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use vmcp_config::sanitize;
 
 use super::redirect_uri;
 use crate::auth_server::oauth_error::{OAuthError, error};
@@ -70,8 +71,9 @@ pub(in crate::auth_server) fn register(
     if !asks_for(&wanted.grant_types, "authorization_code") || !asks_for(&wanted.response_types, "code") {
         return Err(error("invalid_client_metadata", "only the authorization code flow is offered"));
     }
-    let name = wanted.client_name.unwrap_or_default();
-    let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
+    // A person reads the name before a consent: nothing in it hides or turns the text behind it.
+    let name = sanitize::text(&wanted.client_name.unwrap_or_default());
+    let name: String = name.chars().take(MAX_NAME_CHARS).collect();
     let client = Client { redirect_uris: wanted.redirect_uris, name };
     // For as long as its key is listed: clients keep their identifier, and cannot tell that it expired.
     let id = seals.seal(Purpose::Client, &client, u64::MAX);

@@ -157,6 +157,16 @@ async fn registering_costs_no_memory_and_has_limits() {
 }
 
 #[tokio::test]
+async fn the_name_of_a_client_hides_nothing_on_the_page_of_consent() {
+    let (_upstream, meeting) = Meeting::new(&["forge"]).await;
+    let name = "Cl\u{202e}au\u{200b}de\u{fe01} \n Desktop\u{2066}";
+    let wanted = json!({ "redirect_uris": [REDIRECT], "client_name": name });
+    let answer = meeting.ask(Method::POST, "/oauth/register", &wanted.to_string()).await;
+    let registered: Value = serde_json::from_str(answer.body()).unwrap();
+    assert_eq!(registered["client_name"], "Claude Desktop");
+}
+
+#[tokio::test]
 async fn a_provider_at_a_private_address_is_not_reached_unless_allowed() {
     let upstream = Upstream::start().await;
     let mut provider = upstream.provider("forge");

@@ -281,6 +281,44 @@ fn a_path_in_the_arguments_is_judged_in_its_normal_form() {
 }
 
 #[test]
+fn a_host_is_judged_as_browsers_read_it() {
+    let who = identity("a", json!({}));
+    let inner = policy(&[
+        "permit(principal, action, resource);",
+        r#"forbid(principal, action, resource) when { context has arg_url && context.arg_url like "https://in.example/*" };"#,
+    ]);
+    let fetch = |url: &str| json!({ "url": url }).to_string();
+    for url in [
+        "https:///in.example/x",
+        "https:in.example/%78",
+        "https:\\\\in.example\\x",
+        "\u{1}https://in.example/x",
+        "https://a:b@IN.example.:443/x",
+        "https://\u{24d8}n.example/x",
+        "https://in%2Eexample/y/../x",
+    ] {
+        denied(&inner, &who, &tool("web_fetch", Some(&fetch(url))));
+    }
+    for url in
+        ["https://out.example/in.example/x", "https://in.example.org/", "https://out.example/?in.example"]
+    {
+        allowed(&inner, &who, &tool("web_fetch", Some(&fetch(url))));
+    }
+}
+
+#[test]
+fn a_name_that_ends_early_for_a_server_is_denied() {
+    let who = identity("a", json!({}));
+    let texts = policy(&[
+        r#"permit(principal, action, resource) when { context has arg_path && context.arg_path like "*.txt" };"#,
+    ]);
+    for path in [r"/srv/secret\u0000.txt", r"secret\u0000.txt", "/srv/secret%00.txt", "/srv/.. /x.txt"] {
+        denied(&texts, &who, &tool("fs_read", Some(&format!("{{\"path\":\"{path}\"}}"))));
+    }
+    allowed(&texts, &who, &tool("fs_read", Some(r#"{"path":"/srv/a.txt"}"#)));
+}
+
+#[test]
 fn groups_are_read_in_every_shape_or_the_client_is_denied() {
     let policy = |claim: Option<&str>| {
         CedarPolicy::new(&authz(&json!({

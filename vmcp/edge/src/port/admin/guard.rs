@@ -23,6 +23,7 @@ use super::Admin;
 use crate::port::REFUSAL_LOG_INTERVAL;
 use crate::port::console;
 use crate::port::layers::host_rules::{GuardRefusal, HostGuard};
+use crate::transport::http::came_through_proxy;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::telemetry::metrics::RefusalLabels;
 
@@ -160,14 +161,20 @@ impl AdminGuard {
         is_of_redirect.then(|| self.host.with(host, &origin))
     }
 
-    /// Returns true for a request with one of `server.adminTokens` or, if none is configured, on a loopback
-    /// address.
+    /// Returns true for a request with one of `server.adminTokens` or, if none is configured, of a program on
+    /// this machine.
     pub(in crate::port) fn admits(&self, headers: &HeaderMap) -> bool {
         let tokens = &self.admin.0.engine.snapshot().config.server.admin_tokens;
         if tokens.is_empty() {
-            return self.loopback;
+            return self.is_local(headers);
         }
         has_token(headers, tokens)
+    }
+
+    /// Returns true for a request on a loopback address that came through no proxy: the clients of a proxy or
+    /// tunnel on this machine are anywhere.
+    pub(in crate::port) fn is_local(&self, headers: &HeaderMap) -> bool {
+        self.loopback && !came_through_proxy(headers)
     }
 }
 

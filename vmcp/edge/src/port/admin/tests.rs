@@ -166,6 +166,29 @@ async fn pages_of_other_hosts_get_nothing_without_a_token() {
 }
 
 #[tokio::test]
+async fn clients_of_a_proxy_on_this_machine_need_a_token() {
+    let engine = engine(KEYWORDS).await;
+    let here = router(Admin::new(engine.clone(), None), ([127, 0, 0, 1], 9090).into());
+    let ask = async |method: &str, path: &str, header: Option<&str>| {
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost:9090");
+        if let Some(header) = header {
+            request = request.header(header, "198.51.100.7");
+        }
+        let response = here.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        response.status().as_u16()
+    };
+    for header in ["x-forwarded-for", "forwarded", "via"] {
+        assert_eq!(ask("GET", "/admin/status", Some(header)).await, 401, "{header}");
+        assert_eq!(ask("POST", "/admin/refresh", Some(header)).await, 401, "{header}");
+        assert_eq!(ask("GET", "/console/", Some(header)).await, 401, "{header}");
+        assert_eq!(ask("GET", "/readyz", Some(header)).await, 200, "{header}");
+    }
+    for (method, path, status) in [("GET", "/admin/status", 200), ("GET", "/console/", 200)] {
+        assert_eq!(ask(method, path, None).await, status, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_tool_without_a_counted_call_is_not_found() {
     let router = router(Admin::new(engine(KEYWORDS).await, None), ([127, 0, 0, 1], 0).into());
     let ask = async |path: &str| {

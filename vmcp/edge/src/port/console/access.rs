@@ -11,13 +11,14 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use parking_lot::Mutex;
+use serde_json::Map;
 use tokio::sync::Semaphore;
 use vmcp_access::auth_server::{ConsoleRole, ConsoleSignIn};
-use vmcp_config::{ConsoleAccess, Secret, Server};
+use vmcp_config::{ConsoleAccess, Secret, Server, UpstreamKind};
 use vmcp_console::frame::Frame;
 use vmcp_console::links::ROOT;
 use vmcp_console::pages::sign_in::{self, SignInChoices};
-use vmcp_engine::access::identity::Principal;
+use vmcp_engine::access::identity::{Identity, Principal};
 use vmcp_engine::engine::Engine;
 use vmcp_engine::random::now;
 use vmcp_engine::telemetry::calls::{Action, ActionArea};
@@ -146,7 +147,7 @@ impl ConsoleDoor {
         let (headers, address) = (request.headers(), audit::sender(request).address);
         let is_open = server.admin_tokens.is_empty()
             && server.console == ConsoleAccess::Loopback
-            && self.0.guard.loopback;
+            && self.0.guard.is_local(headers);
         let token = bearer(headers).and_then(|token| Some((token, self.kind_of(token)?)));
         if is_open || matches!(token, Some((_, TokenKind::Admin))) {
             let visitor = Visitor { is_proved: !is_open, ..Visitor::default() };
@@ -180,8 +181,23 @@ impl ConsoleDoor {
         }
         let config = server.console_sign_in.as_ref().filter(|_| server.console == ConsoleAccess::Oidc)?;
         let CookiePerson { subject, role } = self.0.key.person_of(cookie, config, now())?;
+        if self.is_withdrawn(config, &subject, cookie) {
+            return None;
+        }
         let (name, is_viewer) = (oidc::person_name(&subject), role == ConsoleRole::Viewer);
         Some((Visitor { session, is_viewer, is_proved: true, subject: Some(subject) }, name))
+    }
+
+    /// Returns true if an operator has ended the sign-in of a person's cookie, whose end is signed.
+    fn is_withdrawn(&self, config: &vmcp_config::ConsoleSignIn, subject: &str, cookie: &str) -> bool {
+        let end = cookie.split('.').next().and_then(|end| end.parse::<u64>().ok()).unwrap_or_default();
+        let began = end.saturating_sub(SESSION_SECONDS);
+        let issuer = match &config.provider.kind {
+            UpstreamKind::Oidc { issuer, .. } => issuer.issuer.as_str(),
+            UpstreamKind::OAuth2 { .. } => "",
+        };
+        let claims = Map::from_iter([("iat".to_owned(), began.into())]);
+        self.engine().revocations().refuses(&Identity::known(issuer, subject, claims, None))
     }
 
     /// Returns the provider of the configuration in force; `None` unless `server.console` is `oidc`.
@@ -375,9 +391,35 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use vmcp_access::authentication::revocations::RevokedCredentials;
     use vmcp_engine::testing::{KEYWORDS, config, engine};
 
     use super::*;
+
+    #[tokio::test]
+    async fn an_order_ends_the_sessions_of_a_person_at_the_console() {
+        let engine = engine(KEYWORDS).await;
+        let guard = AdminGuard::new(Admin::new(engine.clone(), None), ([127, 0, 0, 1], 9090).into());
+        let door = ConsoleDoor::new(guard);
+        let server = "server: { console: oidc, adminTokens: [a token of enough characters], consoleSignIn: { \
+             issuerUrl: \"http://127.0.0.1:1\", insecureAllowHttp: true, allowPrivateIPs: true, clientId: x, \
+             viewers: [a], redirectUri: \"http://localhost:9090/console/oidc/callback\" } }";
+        engine.apply(config(&format!("{server}\n{KEYWORDS}"))).await;
+        let snapshot = engine.snapshot();
+        let settings = snapshot.config.server.console_sign_in.as_ref().unwrap();
+        let cookie = |subject: &str, began: u64| {
+            let person = CookiePerson { subject: subject.to_owned(), role: ConsoleRole::Operator };
+            door.0.key.person_session(&person, settings, began + SESSION_SECONDS)
+        };
+        let (ann, bob) = (cookie("ann", now() - 60), cookie("bob", now() - 60));
+        assert!(door.person(&ann).is_some() && door.person(&bob).is_some());
+        let of = RevokedCredentials { subject: Some("ann".to_owned()), ..RevokedCredentials::default() };
+        engine.revoke(of, Duration::from_hours(1), false).unwrap();
+        assert!(door.person(&ann).is_none() && door.person(&bob).is_some());
+        assert!(door.person(&cookie("ann", now() + 60)).is_some(), "a new sign-in");
+    }
 
     #[tokio::test]
     async fn cookies_of_a_sign_in_by_https_are_secure_and_an_unused_provider_is_dropped() {

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 pub(super) const MAX_FIELD_BYTES: usize = 1024;
 
 /// Returns a text as events hold it.
-pub(super) fn clip(text: &str) -> Cow<'_, str> {
+pub(in crate::telemetry) fn clip(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_FIELD_BYTES {
         return Cow::Borrowed(text);
     }

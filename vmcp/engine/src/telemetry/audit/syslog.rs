@@ -18,6 +18,8 @@ const NOTICE: u8 = 5;
 const WARNING: u8 = 4;
 /// Time for a connection, and for a message.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// Most bytes of a message in one datagram: UDP has room for 65,507.
+const MAX_DATAGRAM_BYTES: usize = 65_000;
 /// Least time between two attempts to connect.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -55,6 +57,11 @@ impl SyslogSender {
         }
         let time = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
         let message = message(event, line, &time, &self.host, &self.component);
+        let is_stream = matches!(self.target, SyslogTarget::Tcp { .. });
+        if !is_stream && message.len() > MAX_DATAGRAM_BYTES {
+            // The fault of one event: the server is not away, and takes the events of other clients.
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the event is longer than a datagram"));
+        }
         let sent = self.transmit(&message);
         if sent.is_err() {
             (self.connection, self.failed_at) = (None, Some(Instant::now()));
@@ -157,6 +164,18 @@ mod tests {
         assert_eq!(String::from_utf8(text).unwrap(), expected);
         assert_eq!(word("my pod\n<1>", 48), "mypod<1>");
         assert_eq!(word("\u{202e}", 48), "-");
+    }
+
+    #[test]
+    fn an_event_that_is_too_long_for_a_datagram_costs_itself_only() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let mut udp = SyslogSender::new(SyslogTarget::Udp { host: "127.0.0.1".into(), port }, "vmcp");
+        assert!(udp.send(&event(false), &vec![b'x'; 70_000]).is_err());
+        udp.send(&event(false), b"{\"n\":1}\n").unwrap();
+        let mut datagram = [0; 512];
+        let length = server.recv(&mut datagram).unwrap();
+        assert!(String::from_utf8_lossy(&datagram[..length]).ends_with("{\"n\":1}"));
     }
 
     #[test]

@@ -17,8 +17,9 @@ pub struct CallObservers(Vec<Arc<dyn CallObserver>>);
 impl CallObservers {
     /// Lists the observers; `more` come last.
     pub fn new(metrics: &Arc<Metrics>, more: Vec<Arc<dyn CallObserver>>) -> CallObservers {
+        let log = Arc::new(AuditLog::default());
         let mut all: Vec<Arc<dyn CallObserver>> =
-            vec![Arc::clone(metrics) as Arc<dyn CallObserver>, Arc::new(CallSpans), Arc::new(AuditLog)];
+            vec![Arc::clone(metrics) as Arc<dyn CallObserver>, Arc::new(CallSpans), log];
         all.extend(more);
         CallObservers(all)
     }

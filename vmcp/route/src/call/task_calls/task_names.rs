@@ -93,7 +93,7 @@ pub(crate) fn of_events(context: CallContext<'_>, backend: &Arc<str>) -> EventMa
         if is_silent && matches!(event, Event::Question(_)) {
             return None;
         }
-        let event = if names_backend { question_source::named(event, &backend) } else { event };
+        let event = if names_backend { question_source::named(event, &backend)? } else { event };
         Some(named(event, |id| issued.shown_to(&owner, &backend, id)))
     })
 }
@@ -101,18 +101,23 @@ pub(crate) fn of_events(context: CallContext<'_>, backend: &Arc<str>) -> EventMa
 /// Puts the ids that a client knows into an event of a backend.
 pub fn named(event: Event, shown: impl Fn(&str) -> Option<Arc<str>>) -> Event {
     match event {
-        Event::Notification(message) if message.get().contains(RELATED_TASK) => {
+        Event::Notification(message) if may_relate(message.get()) => {
             let params = Object::parse(&message).ok().and_then(|message| message.get("params"));
             let params = params.and_then(|params| tasks::related_renamed(params, rename(&shown)));
             Event::Notification(params.and_then(|params| with_params(&message, &params)).unwrap_or(message))
         }
         Event::Question(question)
-            if question.params.as_ref().is_some_and(|params| params.get().contains(RELATED_TASK)) =>
+            if question.params.as_ref().is_some_and(|params| may_relate(params.get())) =>
         {
             Event::Question(named_question(question, &shown))
         }
         event => event,
     }
+}
+
+/// True if a JSON text may have the key of a related task, as it is or with escapes: PHP writes `\/` for `/`.
+fn may_relate(json: &str) -> bool {
+    json.contains(RELATED_TASK) || json.contains("\\/") || json.contains("\\u")
 }
 
 fn rename(shown: &impl Fn(&str) -> Option<Arc<str>>) -> impl Fn(&str) -> Option<String> {
@@ -145,7 +150,7 @@ fn named_question(question: Question, shown: &impl Fn(&str) -> Option<Arc<str>>)
         };
         let own = |named: &str| (*named == *shown).then(|| id.clone());
         let outcome = match outcome {
-            Ok(RpcOutcome::Result(result)) if result.contains(RELATED_TASK) => {
+            Ok(RpcOutcome::Result(result)) if may_relate(result.get()) => {
                 RpcOutcome::Result(tasks::related_renamed(&result, own).map_or(result, Payload::from))
             }
             Ok(outcome) => outcome,
@@ -161,4 +166,26 @@ fn related_task(params: &RawValue) -> Option<String> {
     let meta = Object::parse(Object::parse(params).ok()?.get(vmcp_wire::meta::META)?).ok()?;
     let related = Object::parse(meta.get(RELATED_TASK)?).ok()?;
     related.get_str(tasks::TASK_ID).map(std::borrow::Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_related_task_is_renamed_also_under_an_escaped_key() {
+        for key in [
+            RELATED_TASK,
+            r"io.modelcontextprotocol\/related-task",
+            r"\u0069o.modelcontextprotocol/related-task",
+        ] {
+            let message = format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"_meta":{{"{key}":{{"taskId":"b-1"}}}}}}}}"#
+            );
+            let event = Event::Notification(RawValue::from_string(message).unwrap());
+            let renamed = named(event, |id| (id == "b-1").then(|| "sealed".into()));
+            let Event::Notification(message) = renamed else { panic!("a notification") };
+            assert!(message.get().contains("sealed") && !message.get().contains("b-1"), "{}", message.get());
+        }
+    }
 }

@@ -174,10 +174,6 @@ async fn no_way_leads_around_the_decision_point() {
     let point = Point::answering("200 OK", r#"{"allow":false,"reason":"of the point"}"#).await;
     let Setup { engine, backends, seen } = setup_with(Options::default(), &point.settings("")).await;
     for (way, params, ..) in ways() {
-        // Notifications about a task that a call has begun.
-        if way == "subscriptions/listen" {
-            continue;
-        }
         seen.take();
         let refused = go(&engine, way, &params).await;
         assert!(!refused.contains("of the point"), "{way}: the reason is for operators: {refused}");

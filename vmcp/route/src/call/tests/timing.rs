@@ -105,3 +105,16 @@ async fn refusals_of_hidden_and_unknown_items_end_at_the_same_time() {
         assert!(begun.elapsed() >= Duration::from_millis(5), "{way} {name}: {:?}", begun.elapsed());
     }
 }
+
+#[tokio::test]
+async fn resources_that_an_own_tool_reads_are_refused_at_the_same_time() {
+    let optimizer = "optimizer: { embeddings: { provider: none }, tools: [read_mcp_resource] }\n";
+    let Setup { engine, .. } = setup_with(Options::default(), &format!("{optimizer}{}", policies())).await;
+    for uri in ["one://note", "none://note"] {
+        let params = json!({"name": "optim.read_mcp_resource", "arguments": {"resource_uri": uri}});
+        let begun = Instant::now();
+        let refused = go_as(&engine, bob(), "tools/call", &params).await;
+        assert!(refused.contains("resource not found"), "{refused}");
+        assert!(begun.elapsed() >= Duration::from_millis(5), "{uri}: {:?}", begun.elapsed());
+    }
+}

@@ -48,7 +48,7 @@ pub(in crate::cli) fn run(arguments: Arguments) -> Result<Exit, CommandFailure> 
 
 /// Returns the report for people.
 fn shown(report: &AuditReport) -> String {
-    let AuditReport { files, events, processes, missing, faults } = report;
+    let AuditReport { files, events, processes, missing, cut_beginnings, faults } = report;
     let mut text = String::new();
     for fault in faults {
         // Writing to a string does not fail.
@@ -56,6 +56,12 @@ fn shown(report: &AuditReport) -> String {
     }
     let verdict = if faults.is_empty() { "the chain is whole" } else { "the chain is broken" };
     let _ = writeln!(text, "{verdict}: {events} events of {processes} processes in {} files", files.len());
+    if *cut_beginnings > 0 {
+        let _ = writeln!(
+            text,
+            "{cut_beginnings} series of files begin after lines that are not there: rotated away, removed, or not given"
+        );
+    }
     if *missing > 0 {
         let _ = writeln!(
             text,

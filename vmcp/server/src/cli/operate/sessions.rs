@@ -32,7 +32,7 @@ enum Command {
 struct EndArguments {
     #[command(flatten)]
     whose: Whose,
-    /// Time that the order holds, such as 24h or 7days
+    /// Time for which keys and certificates are refused, such as 24h or 7days
     #[arg(long = "for", value_name = "DURATION", default_value = "24h")]
     life: String,
     #[command(flatten)]

@@ -1,5 +1,5 @@
 //! URIs that backends named in their results to a client: links to resources that are on no list, or that
-//! another backend lists under the same URI. They lead back to the backend that named them.
+//! another backend lists under the same URI, too. They lead back to the backend that named them.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
