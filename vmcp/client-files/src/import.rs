@@ -292,7 +292,7 @@ fn unused_name(
         .unwrap_or(name)
 }
 
-/// Returns the first mistake in an entry: its setting, and the reason. Variables are unknown, and count as right.
+/// Returns the first mistake in an entry: its setting, and the reason. Unknown variables count as right.
 fn mistake_of(entry: &BackendEntry) -> Option<String> {
     let mut yaml = "backends:\n".to_owned();
     write_item(&mut yaml, entry, &[]);

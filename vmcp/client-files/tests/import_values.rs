@@ -90,7 +90,9 @@ fn a_reference_of_the_other_client_is_a_variable_or_stays_and_is_never_a_secret(
     let imported = imported(&json!({ "mcpServers": { "a": {
         "command": "a",
         "args": ["--token", "${my_token}"],
-        "env": { "API_KEY": "${promptString:key}", "TOKEN": "Bearer ${__dirname}", "SECRET": "s3cret-${HOST}" },
+        "env": {
+            "API_KEY": "${promptString:key}", "TOKEN": "Bearer ${__dirname}", "SECRET": "s3cret-${HOST}",
+        },
     } } }));
     assert!(imported.variables.is_empty(), "{:?}", imported.variables.keys());
     let config = loaded(&imported, &[("my_token", "1"), ("HOST", "h")]);

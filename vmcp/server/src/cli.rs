@@ -45,6 +45,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use options::GlobalOptions;
 use setup::remove::Change;
+use setup::server_arguments::with_separator;
 
 /// Many MCP servers behind one endpoint, found by search.
 ///
@@ -164,7 +165,8 @@ fn parse_serve_line(arguments: Vec<OsString>) -> Option<Cli> {
 
 /// Parses the arguments of any command; exits after help, and after the message of a mistake.
 fn parse_any_line() -> Cli {
-    let matches = help::grouped(Cli::command()).get_matches();
+    let words = with_separator(std::env::args_os().collect());
+    let matches = help::grouped(Cli::command()).get_matches_from(words);
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 

@@ -236,8 +236,8 @@ fn shell_variable(value: &str) -> Option<&str> {
     (is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then_some(name)
 }
 
-/// True for a text that is one `${…}` from begin to end. One that means something to the other client alone is
-/// no secret.
+/// True for a text that is one `${…}` from begin to end. A reference that means something to the other client
+/// alone is no secret.
 fn is_one_reference(text: &str) -> bool {
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     inner.is_some_and(|inner| !inner.is_empty() && !inner.contains(['{', '}']))
