@@ -42,6 +42,34 @@ async fn a_client_is_connected_and_disconnected_again() {
 }
 
 #[tokio::test]
+async fn a_file_that_only_vmcp_edited_is_put_back_to_the_letter() {
+    let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
+    let run = async |words: &[&str]| {
+        let ended = laptop.run(&[&["connect", "cursor", "--file", "cursor.json"], words].concat()).await;
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    };
+    let text = || std::fs::read_to_string(laptop.path("cursor.json")).ok();
+    let servers = "\u{feff}{\r\n\t\"mcpServers\": {\r\n\t\t\"db\": {\"command\": \"true\"}, // mine\r\n\t\t\"own\": {},\r\n\t},\r\n}";
+    for before in [None, Some(""), Some("{}"), Some(servers)] {
+        if let Some(before) = before {
+            laptop.write("cursor.json", before);
+        }
+        run(&[]).await;
+        run(&["--keep"]).await;
+        assert!(text().is_some_and(|text| text.contains("mcp-server")), "{before:?}");
+        run(&["--undo"]).await;
+        assert_eq!(text().as_deref(), before);
+    }
+    // An edit of another program stays.
+    run(&[]).await;
+    let edited = text().expect("the client's file").replacen('{', "{ \"theme\": 1,", 1);
+    laptop.write("cursor.json", &edited);
+    run(&["--undo"]).await;
+    let after = text().expect("the client's file");
+    assert!(after.contains("theme") && after.contains("\"db\"") && !after.contains("mcp-server"), "{after}");
+}
+
+#[tokio::test]
 async fn a_clients_files_are_where_its_variable_says() {
     let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
     let run = async |home: &str, words: &[&str]| {
