@@ -162,6 +162,28 @@ async fn a_server_is_tried_without_a_configuration() {
 }
 
 #[tokio::test]
+async fn every_failure_answers_programs_by_one_object() {
+    let laptop = Laptop::new(&json!({}));
+    laptop.write("vmcp.yaml", "proxy: { port: 1 }\n");
+    for (code, words) in [
+        (1, &["find", "x"][..]),
+        (1, &["call", "x_y", "a=1"]),
+        (1, &["tools"]),
+        (1, &["doctor"]),
+        (1, &["explain-tool", "x"]),
+        (2, &["finde"]),
+        (2, &["call"]),
+    ] {
+        let ended = laptop.run(&[words, &["-o", "json"]].concat()).await;
+        assert_eq!(ended.code, Some(code), "{words:?}: {}", ended.stderr);
+        let failure: Value =
+            serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        assert_eq!(failure["exitCode"], code, "{words:?}: {failure}");
+        assert!(failure["error"].is_string() && !ended.stderr.is_empty(), "{words:?}: {failure}");
+    }
+}
+
+#[tokio::test]
 async fn commands_that_change_files_answer_programs_too() {
     let laptop = Laptop::new(&json!({}));
     laptop.write("vmcp.yaml", "backends:\n  - name: db\n    command: ['true']\n");
