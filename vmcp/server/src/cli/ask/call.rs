@@ -110,12 +110,15 @@ async fn typed(
     Ok(given)
 }
 
-/// True for the answer about a tool that does not exist, or that no server has listed yet.
+/// True for the answer about a tool that does not exist, or that no server has listed yet. It names no server:
+/// a tool's own answer may have the same words, and the tool must not be called twice.
 fn is_unknown(answer: &Result<Value, CommandFailure>) -> bool {
     match answer {
         Ok(result) => {
-            let kind = result.pointer("/structuredContent/error_type").and_then(Value::as_str);
-            tool_result::is_error(result) && kind == Some("NotFound")
+            let own = result.get("structuredContent").unwrap_or(&Value::Null);
+            let is_of_no_server = own.get("server").is_some_and(Value::is_null);
+            let is_absent = own.get("error_type").is_some_and(|kind| kind == "NotFound");
+            tool_result::is_error(result) && is_of_no_server && is_absent
         }
         Err(failure) => failure.exit_code() == Exit::NothingFound,
     }
