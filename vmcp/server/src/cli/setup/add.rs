@@ -182,7 +182,7 @@ mod tests {
             (&["kb", "npx", "--", "-y", "kb-mcp"], "name: kb\n    command: [npx, -y, kb-mcp]\n"),
             (
                 &["docker", "run", "-i", "--rm", "-e", "PLAIN=1", "mcp/fetch"],
-                "name: fetch\n    command: [docker, run, -i, --rm, -e, PLAIN=1, mcp/fetch]\n",
+                "name: fetch\n    command: [docker, run, -i, --rm, -e, ",
             ),
             (
                 &["-t", "SSE", "a", "https://a.example/x", "-H", "X-Team: core"],
