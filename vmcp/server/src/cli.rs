@@ -173,7 +173,7 @@ fn parse_any_line() -> (Cli, OutputFormat) {
         .try_get_matches_from(&words)
         .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, OutputFormat::of_command(&matches))));
     parsed.unwrap_or_else(|error| {
-        // Help and the version are no mistakes.
+        // Help and the version go to standard output.
         if error.use_stderr() {
             let text = error.to_string();
             let mistake = text.lines().next().unwrap_or_default().trim_start_matches("error: ");

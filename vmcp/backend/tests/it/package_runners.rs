@@ -83,7 +83,7 @@ impl Home {
             env: ["HOME", "TMPDIR"]
                 .map(|name| variable(name, self.0.path()))
                 .into_iter()
-                .chain([variable("LOG", &log)])
+                .chain([variable("LOG", &log), variable("XDG_CACHE_HOME", &self.0.path().join("caches"))])
                 .collect(),
             cwd: Some(self.0.path().to_owned()),
             inherit_env: Vec::new(),
@@ -195,7 +195,7 @@ async fn programs_of_npm_exec_pnpm_dlx_and_bunx_are_started_by_themselves() {
         ("pnpm", &["dlx", "notes-mcp", "--port", "1"][..], pnpm, None),
         ("pnx", &["notes-mcp", "--port", "1"][..], pnx, None),
         ("bunx", &["-y", "notes-mcp", "--port", "1"][..], "shift 2", Some("bunx-UID-")),
-        ("bunx", &["notes-mcp", "--port", "1"][..], "shift", Some(".bun/install/cache/.bunx-UID/")),
+        ("bunx", &["notes-mcp", "--port", "1"][..], "shift", Some("caches/.bun/install/cache/.bunx-UID/")),
     ] {
         let home = Home::new();
         if let Some(prefix) = of_bun {

@@ -237,7 +237,7 @@ fn shell_variable(value: &str) -> Option<&str> {
 }
 
 /// True for a text that is one `${…}` from begin to end. A reference that means something to the other client
-/// alone is no secret.
+/// alone stays in the text.
 fn is_one_reference(text: &str) -> bool {
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     inner.is_some_and(|inner| !inner.is_empty() && !inner.contains(['{', '}']))

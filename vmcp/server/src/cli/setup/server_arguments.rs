@@ -111,7 +111,7 @@ impl ServerArguments {
         })
     }
 
-    /// Returns the servers by name, as entries of a client's file: one, or those that were pasted.
+    /// Returns the servers by name, as entries of a client's file: one, or the pasted ones.
     pub(in crate::cli) fn servers(self, name: Option<&str>) -> Result<Map<String, Value>, CommandFailure> {
         self.refuse_unused_options()?;
         if let Some(text) = self.pasted() {
