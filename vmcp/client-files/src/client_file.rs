@@ -188,6 +188,18 @@ mod tests {
             assert!(after.text.contains("command"), "{}", after.text);
             assert!(after.taken.is_empty());
         }
+        for (text, format) in [
+            ("{\n  \"a\": null, // none yet\n}\n", ClientFormat::Json),
+            ("{\"a\": {\"b\": null}}", ClientFormat::Json),
+            ("a:\n", ClientFormat::Yaml),
+            ("a:\n  b:\n", ClientFormat::Yaml),
+            ("a:\n  b:\n", ClientFormat::YamlList),
+        ] {
+            let entry = json!({ "name": "vmcp", "command": "vmcp" });
+            let (after, undone) = round(text, format, &["a", "b"], &entry);
+            assert!(after.text.contains("command"), "{text:?}: {}", after.text);
+            assert!(!undone.contains("command") && undone.contains("none yet") == text.contains("none yet"));
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde_json::Value;
 use self::dialects::{FoundServer, Reading, switches};
 use self::entry::ToolRules;
 use self::secrets::Secrets;
-use vmcp_config::{RESERVED_NAMES, Secret, is_backend_name, normalize_name};
+use vmcp_config::{BackendEntry, Problem, RESERVED_NAMES, Secret, is_backend_name, normalize_name};
 
 /// Most bytes of a client's file, 64 MiB: Claude Code keeps the history of all projects beside its servers.
 pub const MAX_FILE_BYTES: usize = 64 << 20;
@@ -122,6 +122,9 @@ pub struct Surroundings<'a> {
     pub conflict: NameConflict,
     /// Variables outside of the import; `None`: all names are free.
     pub is_taken: Option<IsTaken<'a>>,
+    /// True to leave servers out, each with a note, whose entry would be a mistake in `vmcp.yaml`: the whole
+    /// file would be refused for one of them.
+    pub leaves_mistakes_out: bool,
 }
 
 /// Converts the files of one client, such as those of its scopes. A server that two files have alike is taken
@@ -177,13 +180,16 @@ pub fn import_files(
             legal if reserved.contains(legal) && !names.contains(legal) => legal.to_owned(),
             other => unused_name(other, &names, &reserved, surroundings.backends),
         };
+        let before = (secrets.variables.clone(), secrets.asked.clone());
         let entry = dialects::read(server, reading, &mut notes).and_then(|mut server| {
             if !server.disabled && switches::is_off(&parsed, &found, reading.folder) {
                 server.disabled = true;
                 notes.push("a list of the client switches it off".to_owned());
             }
             secrets.may_refer_to_files = reading.is_opencode;
-            entry::convert(&name, server, &mut secrets, &mut notes)
+            let converted = entry::convert(&name, server, &mut secrets, &mut notes)?;
+            let mistake = surroundings.leaves_mistakes_out.then(|| mistake_of(&converted.0)).flatten();
+            mistake.map_or(Ok(converted), Err)
         });
         match entry {
             Ok((entry, tools)) => {
@@ -198,6 +204,7 @@ pub fn import_files(
                 all_notes.extend(notes.into_iter().map(|note| format!("{name}: {note}")));
             }
             Err(reason) => {
+                (secrets.variables, secrets.asked) = before;
                 all_notes.extend(notes.into_iter().map(|note| format!("{name}: {note}")));
                 let note = format!("{original:?} left out: {reason}");
                 backends.push_str(&comment("  ", &note));
@@ -283,6 +290,16 @@ fn unused_name(
         .chain(numbered.filter(|name| !backends.contains(name)))
         .find(|name| !taken.contains(name) && !reserved.contains(name))
         .unwrap_or(name)
+}
+
+/// Returns the first mistake in an entry: its setting, and the reason. Unknown variables count as right.
+fn mistake_of(entry: &BackendEntry) -> Option<String> {
+    let mut yaml = "backends:\n".to_owned();
+    write_item(&mut yaml, entry, &[]);
+    let problems = vmcp_config::load(&yaml, "the entry", &|_: &str| None).err()?.list;
+    let Problem { path, message, .. } = problems.first()?;
+    let setting = path.strip_prefix("backends[0]").unwrap_or(path).trim_start_matches('.');
+    Some(if setting.is_empty() { message.clone() } else { format!("{setting}: {message}") })
 }
 
 fn write_item(yaml: &mut String, item: &impl Serialize, notes: &[String]) {

@@ -1,6 +1,7 @@
 //! Values of other clients' files that another format, or a shell, would change.
 
 use serde_json::{Map, Value, json};
+use vmcp_client_files::import::{ClientText, Surroundings, import_files};
 use vmcp_config::{Secret, Transport};
 
 use super::import::{imported, loaded};
@@ -82,6 +83,52 @@ fn a_variable_of_a_shell_in_the_place_of_a_secret_is_a_reference() {
     assert_eq!(headers["authorization"].expose(), "Bearer 4");
     // The secret of `c` is not sent to `a`.
     assert_eq!(imported.variables.keys().collect::<Vec<_>>(), ["C_MY_KEY", "PASSWORD"]);
+}
+
+#[test]
+fn a_reference_of_the_other_client_is_a_variable_or_stays_and_is_never_a_secret() {
+    let imported = imported(&json!({ "mcpServers": { "a": {
+        "command": "a",
+        "args": ["--token", "${my_token}"],
+        "env": {
+            "API_KEY": "${promptString:key}", "TOKEN": "Bearer ${__dirname}", "SECRET": "s3cret-${HOST}",
+        },
+    } } }));
+    assert!(imported.variables.is_empty(), "{:?}", imported.variables.keys());
+    let config = loaded(&imported, &[("my_token", "1"), ("HOST", "h")]);
+    let Transport::Stdio { args, env, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!(args, &["--token", "1"], "{}", imported.yaml);
+    let found: Vec<_> = env.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+    let expected =
+        [("API_KEY", "${promptString:key}"), ("SECRET", "s3cret-h"), ("TOKEN", "Bearer ${__dirname}")];
+    assert_eq!(found, expected, "{}", imported.yaml);
+    assert_eq!(imported.notes.len(), 2, "both are named: {:?}", imported.notes);
+}
+
+#[test]
+fn servers_whose_entries_would_be_mistakes_are_left_out_of_a_file() {
+    let header = |name: &str| json!({ "Authorization": format!("Bearer 0123456789-{name}") });
+    let file = json!({ "mcpServers": {
+        "scheme": { "url": "localhost:3000/mcp", "headers": header("scheme") },
+        "empty": { "url": "" },
+        "program": { "command": "" },
+        "good": { "url": "https://a.example/mcp", "headers": header("good") },
+        "variable": { "url": "${BASE_URL}/mcp" },
+    } });
+    let text = file.to_string();
+    let files = [ClientText { name: "f", text: &text, folder: None, client: None }];
+    let strict = Surroundings { leaves_mistakes_out: true, ..Surroundings::default() };
+    let imported = import_files(&files, &strict).unwrap();
+    assert_eq!(imported.backends, ["good", "variable"], "{:?}", imported.notes);
+    assert_eq!(imported.variables.keys().collect::<Vec<_>>(), ["GOOD_TOKEN"], "no secret of the others");
+    let note = "\"scheme\" left out: url: `localhost:3000/mcp` is not an absolute URL";
+    assert!(imported.notes.iter().any(|each| each == note), "{:?}", imported.notes);
+    assert_eq!(
+        loaded(&imported, &[("GOOD_TOKEN", "t"), ("BASE_URL", "https://b.example")]).backends.len(),
+        2
+    );
+    let lenient = import_files(&files, &Surroundings::default()).unwrap();
+    assert_eq!(lenient.backends.len(), 5, "`vmcp add` names the mistake itself");
 }
 
 #[cfg(not(windows))]

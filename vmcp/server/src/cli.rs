@@ -43,8 +43,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use self::console::failure::{CommandFailure, Exit};
+use self::console::output::{self, OutputFormat};
 use options::GlobalOptions;
 use setup::remove::Change;
+use setup::server_arguments::with_separator;
 
 /// Many MCP servers behind one endpoint, found by search.
 ///
@@ -162,17 +165,31 @@ fn parse_serve_line(arguments: Vec<OsString>) -> Option<Cli> {
     Some(Cli { global: line.global, command: Command::Serve(arguments) })
 }
 
-/// Parses the arguments of any command; exits after help, and after the message of a mistake.
-fn parse_any_line() -> Cli {
-    let matches = help::grouped(Cli::command()).get_matches();
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+/// Parses the arguments of any command, and returns the format of its result; exits after help, and after the
+/// message of a mistake.
+fn parse_any_line() -> (Cli, OutputFormat) {
+    let words = with_separator(std::env::args_os().collect());
+    let parsed = help::grouped(Cli::command())
+        .try_get_matches_from(&words)
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, OutputFormat::of_command(&matches))));
+    parsed.unwrap_or_else(|error| {
+        // Help and the version go to standard output.
+        if error.use_stderr() {
+            let text = error.to_string();
+            let mistake = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let failure = CommandFailure::new(mistake).exit(Exit::Usage).remedy("`vmcp --help` lists all");
+            output::print_failure(OutputFormat::of_words(&words), &failure);
+        }
+        error.exit()
+    })
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
     completions::answer_shell::<Cli>();
-    let line = parse_serve_line(std::env::args_os().collect());
-    let Cli { global, command } = line.unwrap_or_else(parse_any_line);
+    let serve = parse_serve_line(std::env::args_os().collect());
+    let (line, format) = serve.map_or_else(parse_any_line, |line| (line, OutputFormat::Table));
+    let Cli { global, command } = line;
     // An error means that a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match command {
@@ -226,18 +243,22 @@ pub fn main() -> ExitCode {
     };
     match outcome {
         Ok(exit) => exit.into(),
-        Err(failure) => failure.report(),
+        Err(failure) => {
+            output::print_failure(format, &failure);
+            failure.report()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
     use std::fs;
     use std::path::{Path, PathBuf};
 
     use clap::{Command, CommandFactory as _, Parser as _};
 
-    use super::{Cli, ServeLine, parse_serve_line};
+    use super::{Cli, OutputFormat, ServeLine, parse_serve_line};
 
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
@@ -261,6 +282,31 @@ mod tests {
             ["vmcp", "vmcp status", "vmcp --config a serve", "vmcp serve --help", "vmcp serve --lisen"]
         {
             assert!(parse_serve_line(line.split(' ').map(Into::into).collect()).is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_format_of_a_failure_is_that_of_the_command_or_of_the_words_as_they_are() {
+        for (line, expected) in [
+            ("vmcp find x -o json", OutputFormat::Json),
+            ("vmcp call x a=1 --output yaml", OutputFormat::Yaml),
+            ("vmcp tools diff -o json", OutputFormat::Json),
+            ("vmcp calls --json", OutputFormat::Json),
+            ("vmcp find x", OutputFormat::Table),
+            ("vmcp enable x", OutputFormat::Table),
+        ] {
+            let matches = Cli::command().try_get_matches_from(line.split(' ')).unwrap();
+            assert_eq!(OutputFormat::of_command(&matches), expected, "{line}");
+        }
+        for (line, expected) in [
+            ("vmcp finde -o json", OutputFormat::Json),
+            ("vmcp find --output=YAML", OutputFormat::Yaml),
+            ("vmcp find -ojson", OutputFormat::Json),
+            ("vmcp find", OutputFormat::Table),
+            ("vmcp call json -o", OutputFormat::Table),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            assert_eq!(OutputFormat::of_words(&words), expected, "{line}");
         }
     }
 

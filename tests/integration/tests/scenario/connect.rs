@@ -42,6 +42,34 @@ async fn a_client_is_connected_and_disconnected_again() {
 }
 
 #[tokio::test]
+async fn a_file_that_only_vmcp_edited_is_put_back_to_the_letter() {
+    let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
+    let run = async |words: &[&str]| {
+        let ended = laptop.run(&[&["connect", "cursor", "--file", "cursor.json"], words].concat()).await;
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    };
+    let text = || std::fs::read_to_string(laptop.path("cursor.json")).ok();
+    let servers = "\u{feff}{\r\n\t\"mcpServers\": {\r\n\t\t\"db\": {\"command\": \"true\"}, // mine\r\n\t\t\"own\": {},\r\n\t},\r\n}";
+    for before in [None, Some(""), Some("{}"), Some(servers)] {
+        if let Some(before) = before {
+            laptop.write("cursor.json", before);
+        }
+        run(&[]).await;
+        run(&["--keep"]).await;
+        assert!(text().is_some_and(|text| text.contains("mcp-server")), "{before:?}");
+        run(&["--undo"]).await;
+        assert_eq!(text().as_deref(), before);
+    }
+    // An edit of another program stays.
+    run(&[]).await;
+    let edited = text().expect("the client's file").replacen('{', "{ \"theme\": 1,", 1);
+    laptop.write("cursor.json", &edited);
+    run(&["--undo"]).await;
+    let after = text().expect("the client's file");
+    assert!(after.contains("theme") && after.contains("\"db\"") && !after.contains("mcp-server"), "{after}");
+}
+
+#[tokio::test]
 async fn a_clients_files_are_where_its_variable_says() {
     let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
     let run = async |home: &str, words: &[&str]| {
@@ -131,6 +159,28 @@ async fn a_server_is_tried_without_a_configuration() {
     let by_hand = broken.stderr.contains("by hand: `sh …`, with the same arguments");
     assert!(by_hand && !broken.stderr.contains("of the configuration"), "{}", broken.stderr);
     assert!(!laptop.path("vmcp.yaml").exists() && !laptop.path(".env").exists());
+}
+
+#[tokio::test]
+async fn every_failure_answers_programs_by_one_object() {
+    let laptop = Laptop::new(&json!({}));
+    laptop.write("vmcp.yaml", "proxy: { port: 1 }\n");
+    for (code, words) in [
+        (1, &["find", "x"][..]),
+        (1, &["call", "x_y", "a=1"]),
+        (1, &["tools"]),
+        (1, &["doctor"]),
+        (1, &["explain-tool", "x"]),
+        (2, &["finde"]),
+        (2, &["call"]),
+    ] {
+        let ended = laptop.run(&[words, &["-o", "json"]].concat()).await;
+        assert_eq!(ended.code, Some(code), "{words:?}: {}", ended.stderr);
+        let failure: Value =
+            serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        assert_eq!(failure["exitCode"], code, "{words:?}: {failure}");
+        assert!(failure["error"].is_string() && !ended.stderr.is_empty(), "{words:?}: {failure}");
+    }
 }
 
 #[tokio::test]

@@ -94,6 +94,30 @@ async fn figures_and_calls_are_those_of_one_configuration_and_outlive_its_server
 }
 
 #[tokio::test]
+async fn commands_right_after_the_start_wait_for_servers_that_start() {
+    let fixture = Fixture::stdio("slow", "echo").start().await;
+    let slowly = ["sh", "-c", "sleep 3; exec \"$0\" \"$@\""].map(str::to_owned).to_vec();
+    let backend = json!({"name": "slow", "command": [slowly, fixture.command()].concat()});
+    for (words, part) in [
+        (&["find", "add two numbers"][..], "slow_add"),
+        (&["call", "slow_add", "a=2", "b=3"], "5"),
+        (&["call", "slow_add", r#"{"a": 2}"#, "b=3"], "5"),
+    ] {
+        let mut config = settings(std::slice::from_ref(&backend));
+        let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+        config["server"] = json!({"listen": ports[0], "adminListen": ports[1]});
+        let laptop = Laptop::new(&config);
+        assert_eq!(laptop.run(&["start"]).await.code, Some(0));
+        let ended = laptop.run(words).await;
+        assert_eq!(ended.code, Some(0), "{words:?}: {}{}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains(part), "{words:?}: {}", ended.stdout);
+        let unknown = laptop.run(&["call", "slow_sub", "a=2", "-o", "json"]).await;
+        assert_eq!(unknown.code, Some(3), "as without -o json: {}", unknown.stdout);
+        assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_hangs_is_named_and_signalled() {
     let laptop = Laptop::new(&settings(&[]));
     let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));

@@ -22,8 +22,8 @@ const FIRST_RUN_FACTOR: u32 = 4;
 /// Longest first run of a package runner that works all the time: one hour. Beyond, the attempt has failed.
 const MAX_FIRST_RUN: Duration = Duration::from_hours(1);
 /// Programs that download a server before they run it.
-const PACKAGE_RUNNERS: [&str; 12] =
-    ["npx", "npm", "uvx", "uv", "bunx", "bun", "pnpm", "pnpx", "yarn", "pipx", "deno", "docker"];
+const PACKAGE_RUNNERS: [&str; 14] =
+    ["npx", "npm", "uvx", "uv", "bunx", "bun", "pnpm", "pnpx", "pn", "pnx", "yarn", "pipx", "deno", "docker"];
 
 /// Connects, once a program has a slot to start in; returns the connection, and its time from the slot on.
 /// `known` is true for a backend that was listed before. Where a pinned program fails, its package runner

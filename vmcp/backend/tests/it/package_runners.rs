@@ -83,7 +83,7 @@ impl Home {
             env: ["HOME", "TMPDIR"]
                 .map(|name| variable(name, self.0.path()))
                 .into_iter()
-                .chain([variable("LOG", &log)])
+                .chain([variable("LOG", &log), variable("XDG_CACHE_HOME", &self.0.path().join("caches"))])
                 .collect(),
             cwd: Some(self.0.path().to_owned()),
             inherit_env: Vec::new(),
@@ -184,22 +184,27 @@ async fn a_package_that_the_project_installs_after_its_pin_is_started_by_npx() {
 
 #[tokio::test]
 async fn programs_of_npm_exec_pnpm_dlx_and_bunx_are_started_by_themselves() {
-    for (runner, args, script) in [
-        ("npm", &["exec", "-y", "notes-mcp", "--", "--port", "1"][..], "shift 4"),
-        // Asked for its folder of programs, pnpm starts a shell.
-        (
-            "pnpm",
-            &["dlx", "notes-mcp", "--port", "1"][..],
-            "if [ \"$2\" = --package=notes-mcp ] && [ \"$3\" = -c ]; then \
-             PATH=\"$HOME/.npm/_npx/abc/node_modules/.bin:$PATH\" exec sh -c \"$4\"; fi; shift 2",
-        ),
-        ("bunx", &["-y", "notes-mcp", "--port", "1"][..], "shift 2"),
+    // Asked for its folder of programs, pnpm starts a shell.
+    let pnpm = "if [ \"$2\" = --package=notes-mcp ] && [ \"$3\" = -c ]; then \
+                PATH=\"$HOME/.npm/_npx/abc/node_modules/.bin:$PATH\" exec sh -c \"$4\"; fi; shift 2";
+    let pnx = "if [ \"$1\" = --package=notes-mcp ] && [ \"$2\" = -c ]; then \
+               PATH=\"$HOME/.npm/_npx/abc/node_modules/.bin:$PATH\" exec sh -c \"$3\"; fi; shift";
+    // bun's folder: in its cache, and among temporary files for versions before 1.4.
+    for (runner, args, script, of_bun) in [
+        ("npm", &["exec", "-y", "notes-mcp", "--", "--port", "1"][..], "shift 4", None),
+        ("pnpm", &["dlx", "notes-mcp", "--port", "1"][..], pnpm, None),
+        ("pnx", &["notes-mcp", "--port", "1"][..], pnx, None),
+        ("bunx", &["-y", "notes-mcp", "--port", "1"][..], "shift 2", Some("bunx-UID-")),
+        ("bunx", &["notes-mcp", "--port", "1"][..], "shift", Some("caches/.bun/install/cache/.bunx-UID/")),
     ] {
         let home = Home::new();
-        let owner = fs::metadata(home.0.path()).unwrap().uid();
-        let of_bun = home.0.path().join(format!("bunx-{owner}-notes-mcp@latest"));
-        fs::create_dir(&of_bun).unwrap();
-        symlink(home.0.path().join(".npm/_npx/abc/node_modules"), of_bun.join("node_modules")).unwrap();
+        if let Some(prefix) = of_bun {
+            let owner = fs::metadata(home.0.path()).unwrap().uid();
+            let folder = prefix.replace("UID", &owner.to_string()) + "notes-mcp@latest";
+            let folder = home.0.path().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            symlink(home.0.path().join(".npm/_npx/abc/node_modules"), folder.join("node_modules")).unwrap();
+        }
         let run = "exec sh \"$HOME/.npm/_npx/abc/node_modules/.bin/notes-mcp\" \"$@\"";
         let log = format!("echo {runner} >> \"$LOG\"");
         program(&home.path(runner), &format!("#!/bin/sh\n{script}\n{log}\n{run}\n"));

@@ -107,7 +107,7 @@ impl Document {
         match self {
             Document::Json(root) => {
                 let map = place.iter().try_fold(root.object_value_or_create(), |map, key| {
-                    Some(map.and_then(|map: CstObject| map.object_value_or_create(key)))
+                    Some(map.and_then(|map: CstObject| json_map_of(&map, key)))
                 });
                 let map = map.flatten().ok_or(SHAPE)?;
                 match map.get(name) {
@@ -143,8 +143,7 @@ impl Document {
             Document::Yaml(root) => {
                 let mut map = root;
                 for key in place {
-                    let value = map.entry(key).or_insert_with(|| Value::Object(Map::new()));
-                    map = value.as_object_mut().ok_or(SHAPE)?;
+                    map = filled(map, key, || Value::Object(Map::new())).as_object_mut().ok_or(SHAPE)?;
                 }
                 map.insert(name.to_owned(), entry.clone());
             }
@@ -192,9 +191,27 @@ fn list_at<'a>(root: &'a mut Map<String, Value>, place: &[String]) -> Option<&'a
     let (last, maps) = place.split_last()?;
     let mut map = root;
     for key in maps {
-        map = map.entry(key).or_insert_with(|| Value::Object(Map::new())).as_object_mut()?;
+        map = filled(map, key, || Value::Object(Map::new())).as_object_mut()?;
     }
-    map.entry(last).or_insert_with(|| Value::Array(Vec::new())).as_array_mut()
+    filled(map, last, || Value::Array(Vec::new())).as_array_mut()
+}
+
+/// Returns the member `key`, which is made if it is absent or null, as behind `extensions:` without servers.
+fn filled<'a>(map: &'a mut Map<String, Value>, key: &str, made: impl Fn() -> Value) -> &'a mut Value {
+    let value = map.entry(key).or_insert_with(&made);
+    if value.is_null() {
+        *value = made();
+    }
+    value
+}
+
+/// Returns the map behind `key`, which is made if it is absent or null; `None` if something else stands there.
+fn json_map_of(map: &CstObject, key: &str) -> Option<CstObject> {
+    let value = map.get(key).and_then(|member| member.value());
+    if value.is_some_and(|value| value.as_null_keyword().is_some()) {
+        return Some(map.object_value_or_set(key));
+    }
+    map.object_value_or_create(key)
 }
 
 fn json(value: &Value) -> CstInputValue {

@@ -73,7 +73,7 @@ impl Secrets<'_> {
             .find_map(|scheme| value.strip_prefix(scheme).map(|secret| (*scheme, secret)))
             .unwrap_or(("", value));
         let is_secret = !scheme.is_empty() || is_secret_name(key) || looks_secret(secret);
-        if secret.is_empty() || !is_secret {
+        if secret.is_empty() || !is_secret || is_one_reference(secret) {
             return translated.text;
         }
         if let Some(name) = shell_variable(secret).filter(|name| !self.own.contains(*name)) {
@@ -236,6 +236,13 @@ fn shell_variable(value: &str) -> Option<&str> {
     (is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then_some(name)
 }
 
+/// True for a text that is one `${…}` from begin to end. A reference that means something to the other client
+/// alone stays in the text.
+fn is_one_reference(text: &str) -> bool {
+    let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    inner.is_some_and(|inner| !inner.is_empty() && !inner.contains(['{', '}']))
+}
+
 /// Returns the content of the braces of a vmcp reference to the variable that the other client's reference
 /// means.
 fn variable_of(inner: &str) -> Option<String> {
@@ -250,8 +257,11 @@ fn variable_of(inner: &str) -> Option<String> {
         return Some("HOME".to_owned());
     }
     let name = inner.split_once(":-").map_or(inner, |(name, _)| name);
-    // `${workspaceFolder}` and its like are no environment variables; those are upper case.
-    (is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then(|| inner.to_owned())
+    // `${workspaceFolder}` and `${__dirname}` are no environment variables, which are upper case or have an
+    // underscore inside.
+    let has_inner = !name.starts_with('_') && name.contains('_');
+    let is_variable = has_inner || !name.contains(|c: char| c.is_ascii_lowercase());
+    (is_variable_name(name) && is_variable).then(|| inner.to_owned())
 }
 
 /// Returns a text that is no secret, with the other client's references translated.

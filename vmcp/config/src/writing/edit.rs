@@ -4,6 +4,7 @@
 //! checked by parsing its result: a text that the edit does not fit, such as one in flow style, is refused.
 
 mod lines;
+mod tool_rules;
 
 use self::lines::BackendLines;
 use crate::document::{Content, Node};
@@ -50,16 +51,29 @@ pub fn append(text: &str, entries: &str, added: &[String]) -> Result<String, Edi
     })
 }
 
-/// Removes a backend, with the comments directly above it.
+/// Removes a backend, with the comments directly above it and its rules in `aggregation.tools`.
 pub fn remove(text: &str, name: &str) -> Result<String, EditError> {
     with_line_ends(text, |text| {
-        let mut expected = names(text)?;
-        let index = position(&expected, name)?;
-        let edited =
-            BackendLines::find(text).and_then(|lines| lines.remove(index)).ok_or(EditError::Style)?;
-        expected.remove(index);
+        let (edited, expected) = without_entry(text, name)?;
+        checked(tool_rules::without_rules(edited, name), &expected)
+    })
+}
+
+/// Removes a backend in whose place another one of the name comes: its rules in `aggregation.tools` stay.
+pub fn remove_replaced(text: &str, name: &str) -> Result<String, EditError> {
+    with_line_ends(text, |text| {
+        let (edited, expected) = without_entry(text, name)?;
         checked(edited, &expected)
     })
+}
+
+/// Returns the text without the entry of a backend, and the names of the others.
+fn without_entry(text: &str, name: &str) -> Result<(String, Vec<String>), EditError> {
+    let mut names = names(text)?;
+    let index = position(&names, name)?;
+    let edited = BackendLines::find(text).and_then(|lines| lines.remove(index)).ok_or(EditError::Style)?;
+    names.remove(index);
+    Ok((edited, names))
 }
 
 /// Sets `enabled` of a backend.
@@ -146,6 +160,32 @@ mod tests {
         assert!(!text.contains("first") && !text.contains("here") && text.contains("# the second"), "{text}");
         assert_eq!(names(&remove(&text, "b").unwrap()).unwrap(), Vec::<String>::new());
         assert_eq!(remove(TEXT, "c"), Err(EditError::NoBackend("c".to_owned())));
+    }
+
+    #[test]
+    fn a_removed_backend_takes_its_rules_about_tools_with_it() {
+        let head = "backends:\n  - name: a\n    command: [a]\n  - name: b\n    command: [b]\naggregation:\n";
+        let of_b = "    # about b\n    - workload: b\n      overrides:\n        x: { name: y }\n\n";
+        let rules = [
+            "  tools:\n    # about a\n    - workload: a\n      filter: [x]\n",
+            of_b,
+            "    - { workload: a, excludeAll: true }\n# tail\n",
+        ]
+        .concat();
+        let text = remove(&format!("{head}{rules}"), "a").unwrap();
+        let head_of_b = "backends:\n  - name: b\n    command: [b]\naggregation:\n  tools:\n";
+        assert_eq!(text, format!("{head_of_b}{of_b}# tail\n"));
+        let text = remove(&text, "b").unwrap();
+        assert_eq!(text, "backends: []\naggregation:\n  tools: []\n\n# tail\n");
+        assert_eq!(
+            remove_replaced(&format!("{head}{rules}"), "a").unwrap().matches("workload: a").count(),
+            2
+        );
+        let flow = format!("{head}  tools: [{{ workload: a, filter: [x] }}]\n");
+        assert!(
+            remove(&flow, "a").unwrap().ends_with("  tools: [{ workload: a, filter: [x] }]\n"),
+            "it stays"
+        );
     }
 
     #[test]

@@ -14,12 +14,14 @@ use crate::inputs::Argument;
 
 /// Packages that run code which the entry names in its arguments: interpreters, runners of packages, and
 /// bridges that start a command.
-const RUNNERS: [&str; 47] = [
+const RUNNERS: [&str; 49] = [
     "@modelcontextprotocol/inspector",
+    "@yarnpkg/cli-dist",
     "bun",
     "bunx",
     "chokidar-cli",
     "concurrently",
+    "corepack",
     "cpython",
     "cross-env",
     "deno",

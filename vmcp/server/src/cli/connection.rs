@@ -350,6 +350,30 @@ impl Connection {
         self.admin("admin/status").await
     }
 
+    /// Waits, at most `limit`, until no backend of a running server is about to start, as after `vmcp start`.
+    /// Returns true if there was one. An engine in this process has waited at its own start.
+    pub(super) async fn wait_for_starts(&self, limit: Duration) -> bool {
+        let Connection::Server { admin: Some(_), .. } = self else { return false };
+        let started = Instant::now();
+        let mut spinner = None;
+        while started.elapsed() < limit {
+            let Ok(status) = self.status().await else { break };
+            let starting = status.backends.iter().filter(|backend| is_awaited(backend));
+            let names: Vec<_> = starting.map(|backend| backend.name.as_str()).collect();
+            let is_over = names.is_empty();
+            if is_over && spinner.is_none() {
+                return false;
+            }
+            spinner.get_or_insert_with(|| progress::spinner(format!("waiting for {}", names.join(", "))));
+            // Also after the last start: its tools are in the catalog a moment later.
+            tokio::time::sleep(REFRESH_POLL_INTERVAL).await;
+            if is_over {
+                break;
+            }
+        }
+        spinner.is_some()
+    }
+
     /// Gets a report of the admin port.
     pub(super) async fn admin<T: DeserializeOwned>(&self, path: &str) -> Result<T, CommandFailure> {
         match self {

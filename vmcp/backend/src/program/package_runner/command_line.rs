@@ -9,7 +9,7 @@ pub(super) enum Runner {
     Npx,
     /// `uvx`, or `uv tool run`.
     Uvx,
-    /// `pnpx`, or `pnpm dlx`.
+    /// `pnpx`, or `pnpm dlx`; pnpm 12 has `pnx` and `pn` as short names.
     Pnpm,
     /// `bunx`, or `bun x`.
     Bunx,
@@ -19,13 +19,15 @@ pub(super) enum Runner {
 type Subcommand = &'static [&'static [&'static str]];
 
 /// Programs that run packages, with the subcommand that does so.
-static RUNNERS: [(&str, Runner, Subcommand); 8] = [
+static RUNNERS: [(&str, Runner, Subcommand); 10] = [
     ("npx", Runner::Npx, &[]),
     ("npm", Runner::Npx, &[&["exec", "x"]]),
     ("uvx", Runner::Uvx, &[]),
     ("uv", Runner::Uvx, &[&["tool"], &["run"]]),
     ("pnpx", Runner::Pnpm, &[]),
     ("pnpm", Runner::Pnpm, &[&["dlx"]]),
+    ("pnx", Runner::Pnpm, &[]),
+    ("pn", Runner::Pnpm, &[&["dlx"]]),
     ("bunx", Runner::Bunx, &[]),
     ("bun", Runner::Bunx, &[&["x"]]),
 ];
@@ -164,7 +166,7 @@ impl Runner {
                 "-y" | "--yes" | "-q" | "--quiet" | "-s" | "--silent" | "--prefer-offline"
                 | "--prefer-online" | "--no-audit" | "--no-fund" | "--no-update-notifier",
             )
-            | (Self::Pnpm, "-s" | "--silent" | "--prefer-offline" | "--use-stderr")
+            | (Self::Pnpm, "-y" | "--yes" | "-s" | "--silent" | "--prefer-offline" | "--use-stderr")
             // bunx ignores `-y`.
             | (Self::Bunx, "-y" | "--yes" | "--silent" | "--verbose")
             | (
@@ -274,6 +276,8 @@ mod tests {
             ("pnpm dlx server@latest --port 1", "dlx", "server@latest", None, 2),
             ("pnpm --package=server -s dlx run --port 1", "-s dlx", "server", Some("run"), 4),
             ("pnpx server", "", "server", None, 1),
+            ("pnx --yes @me/server@^1", "--yes", "@me/server@^1", None, 2),
+            ("pn dlx -y server --port 1", "dlx -y", "server", None, 3),
             ("bunx -y @me/server --port 1", "-y", "@me/server", None, 2),
             ("bun x -p server run --port 1", "x", "server", Some("run"), 4),
         ] {

@@ -143,7 +143,10 @@ impl PackageRun {
         let words: Vec<_> = question.map(str::to_owned).collect();
         // The manager stands beside its runner.
         let program = Path::new(&self.command).with_file_name(manager);
-        let answer = self.output_of(program.as_os_str(), &words, ANSWER_TIME).await?;
+        // Before 1.4, bun looks up packages in a project alone; the folder of the package is one.
+        let of_bun = if manager == "bun" { self.bun_folder() } else { None };
+        let asking = Self { cwd: of_bun.unwrap_or_else(|| self.cwd.clone()), ..self.clone() };
+        let answer = asking.output_of(program.as_os_str(), &words, ANSWER_TIME).await?;
         newest_of(&answer).ok_or_else(|| format!("{manager} knows no version of {}", self.package()))
     }
 
@@ -211,10 +214,7 @@ impl PackageRun {
 
     /// Returns the folder in which bunx has installed the package.
     fn bun_folder(&self) -> Option<PathBuf> {
-        let temporary = ["BUN_TMPDIR", "TMPDIR"].iter().find_map(|name| self.variable(name));
-        let usual = if cfg!(target_os = "macos") { "/private/tmp" } else { "/tmp" };
-        let home = Path::new(self.variable("HOME")?);
-        bun_cache::folder(self.package(), Path::new(temporary.unwrap_or(usual)), home)
+        bun_cache::folder(self.package(), |name| self.variable(name))
     }
 
     /// True if the runner would start another installation than the pinned one. An installation of the

@@ -78,8 +78,7 @@ impl<'a> BackendLines<'a> {
     /// Returns the text without an entry and the comments directly above it.
     pub(super) fn remove(&self, index: usize) -> Option<String> {
         let start = *self.starts.get(index)?;
-        let is_comment = |line: &&&str| line.trim_start().starts_with('#') && blanks(line) == self.indent;
-        let above = self.lines.get(..start)?.iter().rev().take_while(is_comment).count();
+        let above = comments_above(&self.lines, start, self.indent);
         let mut lines: Vec<String> = self.lines.iter().map(|line| (*line).to_owned()).collect();
         lines.drain(start - above..self.end(start));
         if let (1, Some(key)) = (self.starts.len(), self.key)
@@ -106,29 +105,39 @@ impl<'a> BackendLines<'a> {
         Some(joined(&lines))
     }
 
-    /// Returns the line behind the entry that begins at `start`; blank lines and comments at its end are not
-    /// part of it.
     fn end(&self, start: usize) -> usize {
-        let mut end = start + 1;
-        for (at, line) in self.lines.iter().enumerate().skip(start + 1) {
-            let text = line.trim_start();
-            if text.is_empty() || text.starts_with('#') {
-                continue;
-            }
-            if blanks(line) <= self.indent {
-                break;
-            }
-            end = at + 1;
-        }
-        end
+        end_of_entry(&self.lines, start, self.indent)
     }
 }
 
-fn blanks(line: &str) -> usize {
+/// Returns the line behind the entry of a list that begins at `start`; blank lines and comments at its end
+/// are not part of it.
+pub(super) fn end_of_entry(lines: &[&str], start: usize, indent: usize) -> usize {
+    let mut end = start + 1;
+    for (at, line) in lines.iter().enumerate().skip(start + 1) {
+        let text = line.trim_start();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        if blanks(line) <= indent {
+            break;
+        }
+        end = at + 1;
+    }
+    end
+}
+
+/// Returns the number of comments directly above `start` that stand at the same depth.
+pub(super) fn comments_above(lines: &[&str], start: usize, indent: usize) -> usize {
+    let is_comment = |line: &&&str| line.trim_start().starts_with('#') && blanks(line) == indent;
+    lines.get(..start).unwrap_or_default().iter().rev().take_while(is_comment).count()
+}
+
+pub(super) fn blanks(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-fn joined(lines: &[String]) -> String {
+pub(super) fn joined(lines: &[String]) -> String {
     let mut text = lines.join("\n");
     text.push('\n');
     text

@@ -30,6 +30,7 @@ Examples:
   vmcp call time_get_current_time timezone=Asia/Tokyo
   vmcp call github_create_issue repo=a/b title='It breaks' labels=bug,urgent
   vmcp call search_query --json '{\"query\": \"rust\", \"filter\": {\"year\": 2026}}'
+  vmcp call search_query '{\"query\": \"rust\"}' limit=5
   vmcp call search_query --json @query.json limit=5
   vmcp call shop_delete_order id=7 --yes")]
 pub(in crate::cli) struct Arguments {
@@ -37,7 +38,7 @@ pub(in crate::cli) struct Arguments {
     #[arg(add = ArgValueCandidates::new(candidates::tools))]
     name: String,
     /// Arguments, typed by the schema of the tool: numbers, true and false, lists as a,b or JSON, `a.b=c` for
-    /// a member of an object
+    /// a member of an object; or all of them as one JSON object
     #[arg(value_name = "KEY=VALUE", add = ArgValueCandidates::new(candidates::parameters))]
     pairs: Vec<String>,
     /// Arguments as a JSON object; @FILE reads a file, - standard input; pairs override its members
@@ -58,27 +59,69 @@ pub(in crate::cli) struct Arguments {
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { name, pairs, json, timeout, yes, output: format, server_options } = arguments;
-    let usage = |error: String| CommandFailure::new(error).exit(Exit::Usage);
-    let pairs = arguments::split(&pairs).map_err(usage)?;
-    let mut given = json.map(|source| read_object(&source)).transpose()?.unwrap_or_default();
+    let Arguments { name, mut pairs, mut json, timeout, yes, output: format, server_options } = arguments;
+    // An object in the place of the first pair.
+    if json.is_none() && pairs.first().is_some_and(|first| first.trim_start().starts_with('{')) {
+        json = Some(pairs.remove(0));
+    }
+    let pairs = arguments::split(&pairs)
+        .map_err(|error| usage(error).remedy("write KEY=VALUE for each; an object in JSON comes first"))?;
+    let base = json.map(|source| read_object(&source)).transpose()?.unwrap_or_default();
+    let wait = server_options.wait;
     connection::with_connection(global, &server_options, &Readiness::Tool(&name), async |connection| {
-        if !pairs.is_empty() {
-            let schema = input_schema(connection, &name).await;
-            arguments::lay_over(&mut given, &pairs, &schema).map_err(usage)?;
+        let mut given = typed(connection, &name, &base, &pairs).await?;
+        let mut answer = call(connection, &name, given.clone(), timeout, Consent::Absent).await;
+        if is_unknown(&answer) && connection.wait_for_starts(wait).await {
+            given = typed(connection, &name, &base, &pairs).await?;
+            answer = call(connection, &name, given.clone(), timeout, Consent::Absent).await;
         }
-        let mut result = call(connection, &name, given.clone(), timeout, Consent::Absent).await?;
+        let mut result = answer?;
         if consent::is_missing(&result) {
             consent::obtain(&result, &given, yes)?;
             result = call(connection, &name, given, timeout, Consent::Given).await?;
         }
-        let failed = tool_result::is_error(&result);
-        if format == OutputFormat::Table && failed {
-            return Err(explain(&name, &result));
+        let failure = tool_result::is_error(&result).then(|| explain(&name, &result));
+        match failure {
+            Some(failure) if format == OutputFormat::Table => Err(failure),
+            failure => {
+                output::print(format, &result, || tool_result::text(&result))?;
+                Ok(failure.map_or(Exit::Done, |failure| failure.exit_code()))
+            }
         }
-        output::print(format, &result, || tool_result::text(&result))?;
-        Ok(if failed { Exit::Failed } else { Exit::Done })
     })
+}
+
+fn usage(error: String) -> CommandFailure {
+    CommandFailure::new(error).exit(Exit::Usage)
+}
+
+/// Returns the arguments of a call: the object, with the pairs over it.
+async fn typed(
+    connection: &Connection,
+    name: &str,
+    base: &Map<String, Value>,
+    pairs: &[arguments::Pair],
+) -> Result<Map<String, Value>, CommandFailure> {
+    let mut given = base.clone();
+    if !pairs.is_empty() {
+        let schema = input_schema(connection, name).await;
+        arguments::lay_over(&mut given, pairs, &schema).map_err(usage)?;
+    }
+    Ok(given)
+}
+
+/// True for the answer about a tool that does not exist, or that no server has listed yet. It names no server:
+/// a tool's own answer may have the same words, and the tool must not be called twice.
+fn is_unknown(answer: &Result<Value, CommandFailure>) -> bool {
+    match answer {
+        Ok(result) => {
+            let own = result.get("structuredContent").unwrap_or(&Value::Null);
+            let is_of_no_server = own.get("server").is_some_and(Value::is_null);
+            let is_absent = own.get("error_type").is_some_and(|kind| kind == "NotFound");
+            tool_result::is_error(result) && is_of_no_server && is_absent
+        }
+        Err(failure) => failure.exit_code() == Exit::NothingFound,
+    }
 }
 
 /// Calls through call_tool, which checks the arguments; directly if the optimizer is off or the tool is one

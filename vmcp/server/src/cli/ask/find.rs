@@ -6,7 +6,7 @@ mod unavailable;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use serde::Deserialize;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use crate::cli::connection::{self, CallFailure, ClaimsFile, Connection, Consent, Readiness, ServerOptions};
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -54,15 +54,13 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     request.extend(limit.map(|limit| ("limit".to_owned(), limit.into())));
     // A table says, without being asked, when words had no part in it.
     request.insert("explain".to_owned(), (explain || format == OutputFormat::Table).into());
+    let wait = server_options.wait;
     let work = async |connection: &Connection| {
-        let result =
-            connection.call("optim.find_tool", request, Consent::Absent).await.map_err(|failure| {
-                match failure {
-                    CallFailure::UnknownTool => CommandFailure::new("the server does not search")
-                        .remedy("set `optimizer: { enabled: true }` in its configuration"),
-                    CallFailure::Other(failure) => failure,
-                }
-            })?;
+        let mut result = search(connection, request.clone()).await?;
+        let tools = result.pointer("/structuredContent/tools").and_then(Value::as_array);
+        if tools.is_some_and(Vec::is_empty) && connection.wait_for_starts(wait).await {
+            result = search(connection, request).await?;
+        }
         if tool_result::is_error(&result) {
             return Err(CommandFailure::new(tool_result::text(&result)));
         }
@@ -98,9 +96,15 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         Ok(exit)
     };
     match claims {
-        Some(claims) => {
-            connection::with_identity(global, claims, &Readiness::Search, server_options.wait, work)
-        }
+        Some(claims) => connection::with_identity(global, claims, &Readiness::Search, wait, work),
         None => connection::with_connection(global, &server_options, &Readiness::Search, work),
     }
+}
+
+async fn search(connection: &Connection, request: Map<String, Value>) -> Result<Value, CommandFailure> {
+    connection.call("optim.find_tool", request, Consent::Absent).await.map_err(|failure| match failure {
+        CallFailure::UnknownTool => CommandFailure::new("the server does not search")
+            .remedy("set `optimizer: { enabled: true }` in its configuration"),
+        CallFailure::Other(failure) => failure,
+    })
 }

@@ -15,7 +15,7 @@ use vmcp_client_files::known_clients::names;
 use vmcp_config::{Config, edit, normalize_name};
 
 use self::client_entry::{ClientShape, Endpoint, KEY_VARIABLE, StartedProgram};
-use self::record::ConnectedClient;
+use self::record::{ConnectedClient, FormerFile};
 use super::known_clients;
 use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -149,15 +149,18 @@ fn connect(
     let is_served = |name: &str| normalize_name(name).is_some_and(|name| served.contains(&name));
     let of_file = |error: String| not_edited(&path, &entry, &error);
     let _lock = EditLock::wait(&path);
+    let before = read(&path)?;
+    let is_new = !path.exists();
     let Connected { text, taken, others } =
-        client_file::connect(&read(&path)?, shape.format, shape.place, NAME, &entry, &is_served)
+        client_file::connect(&before, shape.format, shape.place, NAME, &entry, &is_served)
             .map_err(of_file)?;
     let names: Vec<_> = taken.iter().map(|server| server.name.clone()).filter(|name| name != NAME).collect();
     if is_read_only(&path) {
         return Err(not_edited(&path, &entry, "it is read-only"));
     }
     // The record is written first: what leaves the file is never only in memory.
-    record::add(client, ConnectedClient { file: path.clone(), taken })?;
+    let former = FormerFile::new((!is_new).then_some(before), &text);
+    record::add(client, ConnectedClient { file: path.clone(), taken, former })?;
     write(&path, &text)?;
     notes::note(&format!("{client} uses vmcp now ({}); restart it", path.display()));
     if !names.is_empty() {
@@ -228,11 +231,21 @@ fn note_on_key(shape: &ClientShape) -> String {
 
 fn undo(arguments: &Arguments, shape: &ClientShape) -> Result<Exit, CommandFailure> {
     let client = &*arguments.client;
-    let ConnectedClient { file, taken } = connected(client, arguments.file.as_deref())?;
+    let ConnectedClient { file, taken, former } = connected(client, arguments.file.as_deref())?;
     let _lock = EditLock::wait(&file);
-    let text = client_file::disconnect(&read(&file)?, shape.format, shape.place, NAME, &taken)
-        .map_err(|error| CommandFailure::new(format!("{}: {error}", file.display())))?;
-    write(&file, &text)?;
+    let now = read(&file)?;
+    let of_file = |error: &dyn std::fmt::Display| CommandFailure::new(format!("{}: {error}", file.display()));
+    match former.filter(|former| former.is_untouched(&now)) {
+        Some(FormerFile { text: Some(text), .. }) => write(&file, &text)?,
+        Some(FormerFile { text: None, .. }) => {
+            std::fs::remove_file(&file).map_err(|error| of_file(&error))?
+        }
+        None => {
+            let text = client_file::disconnect(&now, shape.format, shape.place, NAME, &taken)
+                .map_err(|error| of_file(&error))?;
+            write(&file, &text)?;
+        }
+    }
     record::remove(client, &file)?;
     let names: Vec<_> = taken.iter().map(|server| server.name.clone()).collect();
     let back = if names.is_empty() { "none".to_owned() } else { names.join(", ") };

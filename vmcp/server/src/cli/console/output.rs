@@ -1,9 +1,11 @@
 //! Results of commands, on standard output.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::ValueEnum;
+use clap::{ArgMatches, ValueEnum};
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 use console::Term;
 use serde::Serialize;
@@ -24,6 +26,45 @@ pub(in crate::cli) enum OutputFormat {
     /// YAML, for programs and people.
     Yaml,
 }
+
+impl OutputFormat {
+    /// Returns the format that the arguments of a command name; the innermost subcommand counts.
+    pub(in crate::cli) fn of_command(mut matches: &ArgMatches) -> OutputFormat {
+        let mut format = OutputFormat::Table;
+        loop {
+            if let Ok(Some(found)) = matches.try_get_one::<OutputFormat>("output") {
+                format = *found;
+            }
+            // `--json` of commands whose results are lines.
+            if let Ok(Some(true)) = matches.try_get_one::<bool>("json") {
+                format = OutputFormat::Json;
+            }
+            match matches.subcommand() {
+                Some((_, below)) => matches = below,
+                None => return format,
+            }
+        }
+    }
+
+    /// Returns the format that a command line names which cannot be parsed.
+    pub(in crate::cli) fn of_words(words: &[OsString]) -> OutputFormat {
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        let is_behind = |at: usize| {
+            at.checked_sub(1)
+                .and_then(|at| words.get(at))
+                .is_some_and(|word| word == "-o" || word == "--output")
+        };
+        let format = words.iter().enumerate().find_map(|(at, word)| {
+            let attached = ["--output=", "-o=", "-o"].iter().find_map(|option| word.strip_prefix(option));
+            let value = if is_behind(at) { Some(&**word) } else { attached };
+            OutputFormat::from_str(value?, true).ok()
+        });
+        format.unwrap_or(OutputFormat::Table)
+    }
+}
+
+/// True once something was written to standard output.
+static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// Writes a result, with a line end if it lacks one. On a terminal, control characters are removed: text of a
 /// backend must not move the cursor.
@@ -52,6 +93,9 @@ fn harmless(text: &str) -> Cow<'_, str> {
 }
 
 fn write(shown: &str) -> Result<(), CommandFailure> {
+    if !shown.is_empty() {
+        IS_WRITTEN.store(true, Ordering::Relaxed);
+    }
     let mut out = io::stdout().lock();
     let end: &[u8] = if shown.is_empty() || shown.ends_with('\n') { b"" } else { b"\n" };
     let written =
@@ -86,6 +130,21 @@ pub(in crate::cli) fn with_failure(
         let _ = print_for_programs(format, &failure.for_programs());
     }
     outcome
+}
+
+/// Writes the failure of a command in a format for programs: an object with `error`, `remedy` and `exitCode`, as
+/// one line of JSON or a document of YAML. Writes nothing behind a result.
+pub(in crate::cli) fn print_failure(format: OutputFormat, failure: &CommandFailure) {
+    if IS_WRITTEN.load(Ordering::Relaxed) {
+        return;
+    }
+    let value = failure.for_programs();
+    // The failure decides the exit code, also if nothing reads the result.
+    let _ = match format {
+        OutputFormat::Table => Ok(()),
+        OutputFormat::Json => result(&value.to_string()),
+        OutputFormat::Yaml => print_for_programs(format, &value),
+    };
 }
 
 /// Writes a result for programs; people read of it on standard error.

@@ -14,7 +14,7 @@ use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::operate::doctor::remedies;
 use crate::cli::options::{GlobalOptions, environment};
-use crate::cli::setup::server_arguments::ServerArguments;
+use crate::cli::setup::server_arguments::{self, ServerArguments};
 
 /// Name of the server while it is tried.
 const NAME: &str = "try";
@@ -44,7 +44,7 @@ pub(in crate::cli) struct Arguments {
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { server, wait, output: format } = arguments;
-    let imported = server.import(NAME, None)?;
+    let imported = server_arguments::import_servers(&server.normalized().servers(Some(NAME))?, None)?;
     let variables = |name: &str| {
         imported.variables.get(name).map(|value| value.expose().to_owned()).or_else(|| environment(name))
     };

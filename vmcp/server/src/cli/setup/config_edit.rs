@@ -53,6 +53,27 @@ pub(in crate::cli) fn edit(
     if after == before { Ok(()) } else { write(path, &after) }
 }
 
+/// As [`edit`], for a change that could bring mistakes into the file, such as references to a backend that is
+/// gone: then nothing is written.
+pub(in crate::cli) fn edit_checked(
+    path: &Path,
+    global: &GlobalOptions,
+    change: impl FnOnce(&str) -> Result<String, EditError>,
+) -> Result<(), CommandFailure> {
+    let _lock = EditLock::wait(path);
+    let before = read(path)?;
+    let after = changed(path, &before, change)?;
+    let no_secrets = BTreeMap::new();
+    let found = mistakes(&after, path, &no_secrets, global);
+    let known = mistakes(&before, path, &no_secrets, global);
+    if let Some(mistake) = found.iter().find(|mistake| is_new(mistake, &found, &known)) {
+        let message =
+            format!("not changed, for it would be a mistake: {}: {}", mistake.path, mistake.message);
+        return Err(CommandFailure::new(message).remedy("edit that setting first"));
+    }
+    write(path, &after)
+}
+
 /// Adds imported servers to the file at `path`, which is made if it is absent, and their secrets to `.env`
 /// beside it. The configuration is checked first and the secrets are written first, so that each entry finds
 /// its secret. Returns the mistakes that were told. The caller holds the [`EditLock`].
@@ -66,7 +87,7 @@ pub(in crate::cli) fn append(
     let after = changed(path, &before, |text| {
         let mut text = text.to_owned();
         for name in &imported.replaced {
-            text = edit::remove(&text, name)?;
+            text = edit::remove_replaced(&text, name)?;
         }
         edit::append(&text, &imported.entries, &imported.backends)
     })?;
@@ -174,19 +195,11 @@ fn new_mistakes(
     imported: &Imported,
     global: &GlobalOptions,
 ) -> Vec<Problem> {
-    let lookup = global.reference_lookup();
-    let mistakes = |text: &str, further: &BTreeMap<String, Secret>| {
-        let (_, loaded) = ConfigInputs::of_text(text.to_owned(), path, &lookup, further);
-        loaded.err().map(|problems| problems.list).unwrap_or_default()
-    };
-    let found = mistakes(after, &imported.variables);
+    let found = mistakes(after, path, &imported.variables, global);
     if found.is_empty() {
         return found;
     }
-    let known = mistakes(before, &BTreeMap::new());
-    // Paths move when an entry is replaced, so that equal messages are counted.
-    let count = |list: &[Problem], message: &str| list.iter().filter(|one| one.message == message).count();
-    let is_new = |problem: &&Problem| count(&found, &problem.message) > count(&known, &problem.message);
+    let known = mistakes(before, path, &BTreeMap::new(), global);
     let names = edit::names(after).unwrap_or_default();
     let of_added = |problem: &Problem| match backend_of(&problem.path, &names) {
         Some((name, setting)) => {
@@ -196,7 +209,26 @@ fn new_mistakes(
         }
         None => Some(problem.clone()),
     };
-    found.iter().filter(is_new).filter_map(of_added).collect()
+    found.iter().filter(|problem| is_new(problem, &found, &known)).filter_map(of_added).collect()
+}
+
+/// Returns the mistakes in a configuration, with further variables.
+fn mistakes(
+    text: &str,
+    path: &Path,
+    further: &BTreeMap<String, Secret>,
+    global: &GlobalOptions,
+) -> Vec<Problem> {
+    let lookup = global.reference_lookup();
+    let (_, loaded) = ConfigInputs::of_text(text.to_owned(), path, &lookup, further);
+    loaded.err().map(|problems| problems.list).unwrap_or_default()
+}
+
+/// True for a mistake that an edit brought in. Paths move when an entry is replaced, so that equal messages
+/// are counted.
+fn is_new(problem: &Problem, found: &[Problem], known: &[Problem]) -> bool {
+    let count = |list: &[Problem]| list.iter().filter(|one| one.message == problem.message).count();
+    count(found) > count(known)
 }
 
 /// Returns the name of the backend in the path of a problem, and the setting below it: `backends[7].url` is
@@ -269,6 +301,25 @@ mod tests {
         let good = server("ok", &serde_json::json!({ "command": "ok" }));
         append(&path, &good, OnMistake::Refuse, &global).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().contains("- name: ok"));
+    }
+
+    #[test]
+    fn a_backend_that_other_settings_name_is_removed_with_its_rules_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vmcp.yaml");
+        let global = GlobalOptions::of_file(Some(path.clone()));
+        let backends = "backends:\n- name: a\n  command: [a]\n- name: b\n  command: [b]\naggregation:\n";
+        let flow = format!("{backends}  tools: [{{ workload: a, filter: [x] }}]\n");
+        std::fs::write(&path, &flow).unwrap();
+        let remove = |name: &str| edit_checked(&path, &global, |text| edit::remove(text, name));
+        let refused = remove("a").unwrap_err();
+        assert!(refused.message().contains("aggregation.tools[0].workload"), "{}", refused.message());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), flow, "nothing is written");
+        remove("b").unwrap();
+        std::fs::write(&path, format!("{backends}  tools:\n  - workload: a\n    filter: [x]\n")).unwrap();
+        remove("a").unwrap();
+        let after = std::fs::read_to_string(&path).unwrap();
+        assert!(global.load_file(&path).is_ok() && !after.contains("workload"), "{after}");
     }
 
     #[test]

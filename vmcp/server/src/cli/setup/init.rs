@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
-use vmcp_client_files::import::{self, ClientText, Imported, NameConflict, Surroundings};
+use vmcp_client_files::import::{self, ClientText, ImportError, Imported, NameConflict, Surroundings};
 use vmcp_client_files::known_clients::names;
 use vmcp_config::edit;
 
@@ -284,10 +284,14 @@ fn imported(
         backends: &backends,
         conflict: on_conflict.map_or(NameConflict::Skip, NameConflict::from),
         is_taken: Some(&|name, value| variables.differs(name, value)),
+        leaves_mistakes_out: true,
     };
     let import = |surroundings: &Surroundings<'_>| {
-        import::import_files(&texts, surroundings)
-            .map_err(|error| CommandFailure::new(format!("{names}: {error}")))
+        import::import_files(&texts, surroundings).map_err(|error| match error {
+            // The message names the file among several.
+            ImportError::Unreadable(message) => CommandFailure::new(message),
+            other => CommandFailure::new(format!("{names}: {other}")),
+        })
     };
     let mut imported = import(&surroundings)?;
     if asks && on_conflict.is_none() && !imported.skipped.is_empty() && prompt::is_possible() {

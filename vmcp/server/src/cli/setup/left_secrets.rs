@@ -50,7 +50,9 @@ pub(super) fn offer_removal(
     let agreed =
         at_once || (asks && prompt::is_possible() && matches!(&*prompt::ask(&question)?, "y" | "yes"));
     if !agreed {
-        notes::note(&format!("note: {file} keeps {names}; `vmcp remove --secrets` would remove them too"));
+        notes::note(&format!(
+            "note: {file} keeps {names}: delete them there if nothing else needs them; `--secrets` does it"
+        ));
         return Ok(LeftSecrets { kept: unused, ..LeftSecrets::default() });
     }
     let _lock = EditLock::wait(path);

@@ -80,7 +80,7 @@ pub(in crate::cli) fn remove(
         }
         let path = global.config_or_running()?;
         let before = config_edit::read_or_first_lines(&path)?;
-        change_file(Change::Remove, backend, &path)?;
+        change_file(Change::Remove, backend, &path, global)?;
         let asks = format == OutputFormat::Table;
         let left = left_secrets::offer_removal(&path, &before, *secrets, asks)?;
         report(Change::Remove, backend, &path, left)
@@ -95,18 +95,23 @@ pub(in crate::cli) fn run(
 ) -> Result<Exit, CommandFailure> {
     output::with_failure(arguments.output, || {
         let path = global.config_or_running()?;
-        change_file(change, arguments, &path)?;
+        change_file(change, arguments, &path, global)?;
         report(change, arguments, &path, LeftSecrets::default())
     })
 }
 
-fn change_file(change: Change, arguments: &Arguments, path: &Path) -> Result<(), CommandFailure> {
+fn change_file(
+    change: Change,
+    arguments: &Arguments,
+    path: &Path,
+    global: &GlobalOptions,
+) -> Result<(), CommandFailure> {
     let name = &arguments.name;
-    config_edit::edit(path, |text| match change {
-        Change::Remove => edit::remove(text, name),
-        Change::Enable => edit::set_enabled(text, name, true),
-        Change::Disable => edit::set_enabled(text, name, false),
-    })?;
+    match change {
+        Change::Remove => config_edit::edit_checked(path, global, |text| edit::remove(text, name))?,
+        Change::Enable => config_edit::edit(path, |text| edit::set_enabled(text, name, true))?,
+        Change::Disable => config_edit::edit(path, |text| edit::set_enabled(text, name, false))?,
+    }
     notes::note(&match change {
         Change::Remove => format!("removed {name} from {}", path.display()),
         Change::Enable => format!("enabled {name}; `vmcp backends` shows its state"),

@@ -17,8 +17,9 @@ const INSTALLATIONS: [(&[&str], &str); 10] = [
         &["npx", "npm", "node"],
         "install Node.js 20 or newer, with the package manager of this system or from https://nodejs.org",
     ),
-    (&["pnpm", "pnpx"], "install pnpm: `npm install --global pnpm`"),
-    (&["yarn"], "install Yarn: `npm install --global yarn`"),
+    (&["pnpm", "pnpx", "pn", "pnx"], "install pnpm: `npm install --global pnpm`"),
+    // The package `yarn` of npm is Yarn 1, which lacks `dlx`.
+    (&["yarn"], "install Yarn 2 or newer: `npm install --global @yarnpkg/cli-dist`"),
     (&["bunx", "bun"], "install Bun: `curl -fsSL https://bun.sh/install | bash`"),
     (&["deno"], "install Deno: `curl -fsSL https://deno.land/install.sh | sh`"),
     (&["pipx"], "install pipx, with the package manager of this system"),
