@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use vmcp_backend::{ByteBudget, SessionListingCount};
@@ -101,8 +102,11 @@ struct Inner {
 
 impl Engine {
     /// Starts everything and waits for no backend, model or embedding service. Needs a tokio runtime.
-    pub async fn start(config: Config, options: Options) -> Result<Engine, StartError> {
-        Box::pin(Self::assemble(config, options)).await
+    ///
+    /// A trait object, as each way in from another crate: a crate that polls a plain `async fn` compiles its
+    /// body again, with all that it awaits.
+    pub fn start(config: Config, options: Options) -> BoxFuture<'static, Result<Engine, StartError>> {
+        Box::pin(Self::assemble(config, options))
     }
 
     async fn assemble(config: Config, options: Options) -> Result<Engine, StartError> {
