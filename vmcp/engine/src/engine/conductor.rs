@@ -126,7 +126,7 @@ impl Conductor {
                 // snapshot.
                 () = news.notified() => dirty = true,
                 () = latest.first() => self.fleet.refresh_injected(),
-                () = tokio::time::sleep_until(self.build_again_after.into()), if dirty => {
+                () = wait_until(self.build_again_after), if dirty => {
                     dirty = false;
                     self.rebuild(None).await;
                 }
@@ -323,6 +323,13 @@ impl Conductor {
             };
             self.worker = Some(AbortOnDropHandle::new(tokio::spawn(worker.run())));
         }
+    }
+}
+
+/// Waits until a time; not at all if it is past, while a timer would wait for its next millisecond.
+async fn wait_until(at: Instant) {
+    if at > Instant::now() {
+        tokio::time::sleep_until(at.into()).await;
     }
 }
 
