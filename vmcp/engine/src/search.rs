@@ -201,7 +201,8 @@ async fn find(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
         explain: request.explain,
         span: Span::current(),
     });
-    let mut ranking = if searcher.index.len() < MIN_OFFLOADED_TOOLS {
+    let is_quick = searcher.index.is_prepared() && searcher.index.len() < MIN_OFFLOADED_TOOLS;
+    let mut ranking = if is_quick {
         scan.run()
     } else {
         let scanner = Arc::clone(&scan);

@@ -234,7 +234,11 @@ impl Conductor {
         // at once.
         snapshot.backends = Arc::new(self.fleet.handles());
         snapshot.tokens = Arc::new(self.fleet.tokens());
+        let index = Arc::clone(&snapshot.index);
         self.publish(snapshot);
+        if !index.is_prepared() {
+            tokio::task::spawn_blocking(move || index.prepare());
+        }
         let took = started.elapsed();
         tracing::debug!(
             tools = self.shared.snapshot.load().whole_view().visible_tools,
