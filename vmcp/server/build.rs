@@ -25,7 +25,7 @@ fn main() {
     if let Some(folder) = lld {
         println!("cargo:rustc-link-arg-bins=-B{}", folder.display());
         println!("cargo:rustc-link-arg-bins=-fuse-ld=lld");
-        // Monomorphization makes many functions again and again. No code of vmcp compares functions by address.
+        // Monomorphization makes equal functions again and again. No code of vmcp compares their addresses.
         println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
     }
     if is_packed {

@@ -40,8 +40,8 @@ impl TlsClients {
         }
     }
 
-    /// Sends a request. No `async fn`: the client and its connections are compiled here, once, and not in each
-    /// crate that polls a call.
+    /// Sends a request. No `async fn`: the client and its connections are compiled here, once, and not in
+    /// each crate that polls a call.
     pub(super) fn request(&self, purpose: Purpose, request: Request<Full<Bytes>>) -> ResponseFuture {
         self.client(purpose).request(request)
     }
