@@ -1,5 +1,5 @@
-//! Links release builds with packed relative relocations (`DT_RELR`): 34 KB instead of 3 MB of relocations,
-//! which each process reads at its start and holds in memory.
+//! Links release builds for size: identical functions once (identical code folding), and packed relative
+//! relocations (`DT_RELR`), 34 KB instead of 3 MB, which each process reads at its start and holds in memory.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,17 +11,23 @@ fn main() {
     if set("PROFILE") != "release" || set("CARGO_CFG_TARGET_OS") != "linux" {
         return;
     }
-    // The linker of zig refuses the option.
-    let is_packed = match set("CARGO_CFG_TARGET_ENV").as_str() {
-        "musl" => !set("RUSTC_LINKER").contains("zig"),
-        // Some versions of mold leave out the version of glibc that the option needs.
-        "gnu" => lld_of_the_toolchain().filter(|_| glibc_starts_packed_programs()).is_some_and(|folder| {
-            println!("cargo:rustc-link-arg-bins=-B{}", folder.display());
-            println!("cargo:rustc-link-arg-bins=-fuse-ld=lld");
-            true
-        }),
-        _ => false,
+    let (lld, is_packed) = match set("CARGO_CFG_TARGET_ENV").as_str() {
+        // The linker of zig refuses both options.
+        "musl" if !set("RUSTC_LINKER").contains("zig") => (lld_of_the_toolchain(), true),
+        // Some versions of mold leave out the version of glibc that packed relocations need.
+        "gnu" if glibc_starts_packed_programs() => {
+            let lld = lld_of_the_toolchain();
+            let is_packed = lld.is_some();
+            (lld, is_packed)
+        }
+        _ => (None, false),
     };
+    if let Some(folder) = lld {
+        println!("cargo:rustc-link-arg-bins=-B{}", folder.display());
+        println!("cargo:rustc-link-arg-bins=-fuse-ld=lld");
+        // Monomorphization makes equal functions again and again. No code of vmcp compares their addresses.
+        println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
+    }
     if is_packed {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }

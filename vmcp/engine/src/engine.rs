@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use vmcp_backend::{ByteBudget, SessionListingCount};
@@ -101,8 +102,11 @@ struct Inner {
 
 impl Engine {
     /// Starts everything and waits for no backend, model or embedding service. Needs a tokio runtime.
-    pub async fn start(config: Config, options: Options) -> Result<Engine, StartError> {
-        Box::pin(Self::assemble(config, options)).await
+    ///
+    /// A trait object, as each way in from another crate: a crate that polls a plain `async fn` compiles its
+    /// body again, with all that it awaits.
+    pub fn start(config: Config, options: Options) -> BoxFuture<'static, Result<Engine, StartError>> {
+        Box::pin(Self::assemble(config, options))
     }
 
     async fn assemble(config: Config, options: Options) -> Result<Engine, StartError> {
@@ -112,22 +116,27 @@ impl Engine {
             Storage::Dir(dir) => (Some(dir.clone()), Some(dir)),
             Storage::Configured => (Some(folders::storage_dir(&config)), Some(folders::state_dir(&config))),
         };
-        // Opened beside the state: each takes a millisecond.
+        // Both databases are opened beside the rest: each takes a millisecond, of a new file more.
         let opening = tokio::task::spawn_blocking(move || shared::open(cache.filter(|_| is_on).as_deref()));
         let dir = configured.clone().filter(|_| is_on);
+        let state_dir = dir.clone();
+        let opening_state =
+            tokio::task::spawn_blocking(move || DriftGuard::open(state_dir.as_deref(), configured));
         let results = Arc::new(KeptResults::open(dir.as_deref()));
-        let drift = Arc::new(DriftGuard::open(dir.as_deref(), configured)?);
+        let policy = options.policy.clone().unwrap_or_else(|| policy(&config, &options.metrics));
+        let snapshot = Snapshot::empty(&config, policy, options.bridge)?;
+        let revocations = Arc::clone(snapshot.authentication.revocations());
+        let latest = snapshot.authentication.latest_tokens().clone();
+        let withdrawn = Arc::new(WithdrawnCredentials::open(dir.as_deref(), revocations, latest));
+        // The task fails only when the runtime is going down.
+        let drift = Arc::new(opening_state.await.unwrap_or_else(|_| DriftGuard::open(None, None))?);
+        // Only now: its thread opens `state.db`, too, and of two the second waits 10 ms for the lock.
         let retention_days = config.optimizer.metrics_retention_days;
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), retention_days, &options.metrics);
         let query_log = QueryLog::new(dir.clone(), &options.metrics, tool_metrics.search_days());
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir.clone());
         let shapes = ObservedShapes::new(dir.clone());
-        let policy = options.policy.clone().unwrap_or_else(|| policy(&config, &options.metrics));
-        let snapshot = Snapshot::empty(&config, policy, options.bridge)?;
-        let revocations = Arc::clone(snapshot.authentication.revocations());
-        let latest = snapshot.authentication.latest_tokens().clone();
-        let withdrawn = Arc::new(WithdrawnCredentials::open(dir.as_deref(), revocations, latest));
         let replicas = Replicas::new(
             dir.as_deref(),
             Arc::clone(&tool_metrics),
@@ -135,7 +144,7 @@ impl Engine {
             Arc::clone(&drift),
             Arc::clone(&withdrawn),
         );
-        // The task fails only when the runtime is going down.
+        // As above.
         let store = opening.await.unwrap_or_else(|_| shared::open(None))?;
         let shared = Arc::new(Shared::from(SharedParts {
             snapshot,

@@ -14,6 +14,7 @@ pub mod topics;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
@@ -158,7 +159,11 @@ impl Degraded {
 }
 
 /// Searches. Never fails: if one arm has no input, the other answers, and the result says so.
-pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
+pub fn search<'a>(searcher: &'a Searcher, request: SearchRequest<'a>) -> BoxFuture<'a, SearchResult> {
+    Box::pin(find(searcher, request))
+}
+
+async fn find(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
     let description = request.description.trim();
     let whole = whole_query(description, request.keywords);
     // One batch for the whole query and its clauses: a provider takes little longer for it than for one text.
@@ -196,7 +201,8 @@ pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchRe
         explain: request.explain,
         span: Span::current(),
     });
-    let mut ranking = if searcher.index.len() < MIN_OFFLOADED_TOOLS {
+    let is_quick = searcher.index.is_prepared() && searcher.index.len() < MIN_OFFLOADED_TOOLS;
+    let mut ranking = if is_quick {
         scan.run()
     } else {
         let scanner = Arc::clone(&scan);

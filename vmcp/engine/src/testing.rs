@@ -59,7 +59,7 @@ pub async fn engine(yaml: &str) -> Engine {
 /// An engine with options, of which only the place of the cache is replaced.
 pub async fn engine_with(yaml: &str, options: Options) -> Engine {
     let options = Options { storage: Storage::Memory, ..options };
-    let engine = Box::pin(Engine::start(config(yaml), options)).await.unwrap();
+    let engine = Engine::start(config(yaml), options).await.unwrap();
     tokio::time::timeout(Duration::from_secs(30), engine.settled()).await.expect("the backends settle");
     engine
 }

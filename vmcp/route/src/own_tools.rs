@@ -15,6 +15,7 @@ mod resolve;
 mod set_context;
 mod unavailable;
 
+use futures::future::BoxFuture;
 use vmcp_json::text::empty_object;
 use vmcp_wire::owned::OwnedParams;
 
@@ -33,8 +34,17 @@ pub fn may_use(context: CallContext<'_>, tool: OptimTool, arguments: Option<&str
     call::authorize_own(context, tool, arguments).is_ok()
 }
 
-/// Runs an own tool. `params` are those of `tools/call`.
-pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &OwnedParams) -> Answer {
+/// Runs an own tool. `params` are those of `tools/call`. A trait object: calls of backends do not carry the
+/// state of an own tool, and crates that poll a call do not compile all own tools again.
+pub(super) fn run<'a>(
+    context: CallContext<'a>,
+    tool: OptimTool,
+    params: &'a OwnedParams,
+) -> BoxFuture<'a, Answer> {
+    Box::pin(handle(context, tool, params))
+}
+
+async fn handle(context: CallContext<'_>, tool: OptimTool, params: &OwnedParams) -> Answer {
     let given = params.get("arguments").filter(|arguments| *arguments != "null");
     let arguments = given.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(empty_object());
     match tool {

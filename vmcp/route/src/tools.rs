@@ -36,8 +36,7 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
     let target = match router::tool(context, &subject) {
         Some(Target::Optim(tool)) => {
             if call::authorize_own(context, tool, params.get("arguments")).is_ok() {
-                // Boxed: calls of backends do not carry the state of a search.
-                return Box::pin(own_tools::run(context, tool, params)).await;
+                return own_tools::run(context, tool, params).await;
             }
             hidden::hold(context, begun).await;
             return unknown();

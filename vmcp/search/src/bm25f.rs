@@ -115,11 +115,6 @@ impl Bm25f {
         Bm25f { terms, postings, lengths, own_name_lengths }
     }
 
-    /// Number of documents.
-    pub(crate) fn len(&self) -> usize {
-        self.lengths.len()
-    }
-
     /// Returns each field's length normalization over the visible documents: `(1 − b, b / mean length)`.
     pub(crate) fn norms(&self, visible: &[usize]) -> Norms {
         let mut totals = [0_u64; FIELDS];

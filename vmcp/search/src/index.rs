@@ -1,5 +1,6 @@
 //! The search index, and the path of one query through it: gather evidence, fuse, filter, rank.
 
+mod indexed_texts;
 mod prior;
 mod rerank;
 
@@ -20,7 +21,8 @@ use crate::text::thesaurus::{self, Expansion};
 use crate::text::{MAX_CLAUSES, MAX_SHORT_TERMS, short_query};
 use crate::vectors::Vectors;
 use crate::visible::Visible;
-use prior::{ShortQuery, ToolTraits};
+use indexed_texts::IndexedTexts;
+use prior::ShortQuery;
 pub use rerank::rerank;
 
 /// All tools of a process, searchable. Immutable and cheap to clone; every caller shares it.
@@ -42,11 +44,10 @@ pub use rerank::rerank;
 /// ```
 #[derive(Clone)]
 pub struct Index {
-    keywords: Arc<Bm25f>,
+    texts: Arc<IndexedTexts>,
     vectors: Arc<Vectors>,
     /// Hash of the documents.
     documents: u64,
-    traits: Arc<ToolTraits>,
 }
 
 /// Keys of the hash: of this process, so that no backend can choose documents of the same hash.
@@ -55,12 +56,29 @@ static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 impl Index {
     /// Indexes the documents' text. A document's position is its number, and breaks ties.
     pub fn new(documents: &[Document]) -> Index {
-        Index {
-            keywords: Arc::new(Bm25f::new(documents)),
-            vectors: Arc::default(),
-            documents: HASHER.hash_one(documents),
-            traits: Arc::new(ToolTraits::new(documents)),
-        }
+        let (texts, documents) = (IndexedTexts::new(documents), HASHER.hash_one(documents));
+        Index { texts: Arc::new(texts), vectors: Arc::default(), documents }
+    }
+
+    /// As [`Index::new`], but the text is indexed by [`Index::prepare`], or by the first search before it: a
+    /// list of the tools need not wait for it.
+    pub fn deferred(documents: Vec<Document>) -> Index {
+        let hash = HASHER.hash_one(documents.as_slice());
+        Index { texts: Arc::new(IndexedTexts::deferred(documents)), vectors: Arc::default(), documents: hash }
+    }
+
+    /// Indexes the text of a deferred index; returns at once if that is done.
+    pub fn prepare(&self) {
+        self.texts.built();
+    }
+
+    /// True once the text is indexed, so that a search takes no longer than usual.
+    pub fn is_prepared(&self) -> bool {
+        self.texts.is_built()
+    }
+
+    fn keywords(&self) -> &Bm25f {
+        &self.texts.built().keywords
     }
 
     /// Returns an index of these documents, with no vectors. It shares the text arm of this one if the
@@ -82,7 +100,7 @@ impl Index {
 
     /// Number of documents.
     pub fn len(&self) -> usize {
-        self.keywords.len()
+        self.texts.count
     }
 
     /// True if the index has no documents.
@@ -159,7 +177,7 @@ impl Index {
         let takes_short = documents.len() >= fusion::SMALL_SET;
         let mut expansion = thesaurus::expand(query.text);
         // The name of a tool asks for this tool: words of others would outweigh a frequent word of its name.
-        if !expansion.words.is_empty() && self.keywords.is_a_name(query.text, visible) {
+        if !expansion.words.is_empty() && self.keywords().is_a_name(query.text, visible) {
             expansion = Expansion::default();
         }
         let own = vectors.first().and_then(Option::as_deref);
@@ -182,10 +200,10 @@ impl Index {
         let mut cosines = self.vectors.scan(&vectors, documents);
         let mut closeness = cosines.split_off(texts_count).into_iter();
         let mut cosines = cosines.into_iter();
-        let norms = self.keywords.norms(documents);
+        let norms = self.keywords().norms(documents);
         let mut weigh = |clause: &Clause<'_>, expansion: &Expansion, added: &[(String, f32)]| {
-            let mut matches = self.keywords.search(clause.text, expansion, &norms, visible);
-            self.keywords.add(added, &norms, visible, &mut matches);
+            let mut matches = self.keywords().search(clause.text, expansion, &norms, visible);
+            self.keywords().add(added, &norms, visible, &mut matches);
             let bm25 = documents.iter().map(|document| matches.scores.get(*document).copied()).collect();
             let closeness = has_short.next().filter(|has| *has).and_then(|_| closeness.next());
             let ratio = fusion::cosine_weight(
@@ -193,7 +211,7 @@ impl Index {
                 matches.terms.len(),
                 documents.len(),
                 closeness.is_some(),
-                || self.keywords.names_one(&matches.terms, visible),
+                || self.keywords().names_one(&matches.terms, visible),
             );
             let cosine = cosines.next().unwrap_or_default();
             Evidence::new(matches.terms, cosine, closeness.as_deref(), bm25, ratio)
@@ -217,7 +235,7 @@ impl Index {
         documents: &[usize],
         visible: Option<&Visible>,
     ) -> Option<Paraphrase> {
-        if expansion.is_translation || self.keywords.is_a_name(text, visible) {
+        if expansion.is_translation || self.keywords().is_a_name(text, visible) {
             return None;
         }
         let cosines = self.vectors.scan(&[Some(own.to_vec())], documents).pop().unwrap_or_default();
@@ -239,12 +257,12 @@ impl Index {
         visible: Option<&Visible>,
     ) -> Vec<f32> {
         let is_short = (1..=MAX_SHORT_TERMS).contains(&whole.terms.len());
-        if !is_short || documents.len() < fusion::SMALL_SET || self.keywords.is_a_name(text, visible) {
+        if !is_short || documents.len() < fusion::SMALL_SET || self.keywords().is_a_name(text, visible) {
             return Vec::new();
         }
-        let weighs_servers = ratio > 0.0 && !self.keywords.names_one(&whole.terms, visible);
+        let weighs_servers = ratio > 0.0 && !self.keywords().names_one(&whole.terms, visible);
         let query = ShortQuery { text, expansion: &expansion.words, weighs_servers };
-        self.traits.gains(&query, whole, documents)
+        self.texts.built().traits.gains(&query, whole, documents)
     }
 
     /// Returns the vector of a text, made of both of its forms; `own` is the text's own vector, normalized.
@@ -408,18 +426,39 @@ mod tests {
     }
 
     #[test]
+    fn a_deferred_index_finds_what_another_finds() {
+        let documents: Vec<_> = ["read_file", "read_mail", "add_user"]
+            .map(|name| Document { name: name.to_owned(), ..Document::default() })
+            .into();
+        let found = |index: &Index| -> Vec<_> {
+            let ranking = index.search(&Query { text: "read mail", ..Query::default() }, None);
+            ranking.hits.iter().map(|hit| (hit.document, hit.score.to_bits())).collect()
+        };
+        let (usual, deferred) = (Index::new(&documents), Index::deferred(documents.clone()));
+        assert!(usual.is_prepared() && !deferred.is_prepared());
+        assert_eq!(deferred.len(), 3);
+        let with_vectors = deferred.with_vectors(Vectors::default());
+        assert_eq!(found(&deferred), found(&usual));
+        assert!(with_vectors.is_prepared(), "the text is shared");
+        assert!(Arc::ptr_eq(&deferred.renewed(&documents).texts, &deferred.texts));
+        let prepared = Index::deferred(documents);
+        prepared.prepare();
+        assert!(prepared.is_prepared());
+    }
+
+    #[test]
     fn only_the_same_documents_share_the_text_arm() {
         let tool = |name: &str| Document { name: name.into(), ..Document::default() };
         let vectors = Vectors::from_rows(1, [Some(vec![1.0]), None]);
         let index = Index::new(&[tool("read"), tool("write")]).with_vectors(vectors);
         let same = index.renewed(&[tool("read"), tool("write")]);
-        assert!(Arc::ptr_eq(&same.keywords, &index.keywords));
+        assert!(Arc::ptr_eq(&same.texts, &index.texts));
         assert_eq!(same.vectors().count(), 0);
         for documents in
             [vec![tool("read")], vec![tool("write"), tool("read")], vec![tool("read"), tool("writes")]]
         {
             let other = index.renewed(&documents);
-            assert!(!Arc::ptr_eq(&other.keywords, &index.keywords));
+            assert!(!Arc::ptr_eq(&other.texts, &index.texts));
             assert_eq!(other.len(), documents.len());
         }
     }

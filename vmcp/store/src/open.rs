@@ -121,7 +121,8 @@ fn open_checked(path: &Path, layout: &Layout) -> Result<Connection, OpenFailure>
     if !layout.migrate(&mut connection).map_err(of_migration)? {
         return Err(OpenFailure::Unusable("written by a newer version of vmcp".to_owned()));
     }
-    if let Err(error) = layout.check(&connection) {
+    // The tables of a new file were made just now.
+    if !is_empty && let Err(error) = layout.check(&connection) {
         return Err(OpenFailure::Unusable(error.to_string()));
     }
     // A power cut may lose the last transactions but not the file: right for a cache and for counts, and much

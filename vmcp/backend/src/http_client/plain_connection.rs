@@ -26,13 +26,14 @@ const MAX_TURNS: u32 = 4;
 const MAX_BUFFER_BYTES: usize = 128 * 1024;
 
 type OutgoingRequest = Request<Full<Bytes>>;
+type Driver = Connection<TokioIo<HeadLimit>, Full<Bytes>>;
 
 /// One connection without a task of its own: the request under way polls it, then the body of its response.
 /// No message crosses a task, so a call costs no wake-up but the one that its answer causes.
 pub(super) struct PlainConnection {
     sender: SendRequest<Full<Bytes>>,
     /// `None` once the connection has ended.
-    driver: Option<Connection<TokioIo<HeadLimit>, Full<Bytes>>>,
+    driver: Option<Driver>,
     signal: Arc<DriverWaker>,
     /// `signal` as a waker.
     waker: Waker,
@@ -107,7 +108,7 @@ fn ignored() -> Context<'static> {
 /// Moves the connection on until `look` is ready. A connection that ends is dropped, which makes `look`
 /// ready with an error.
 fn drive<T>(
-    driver: &mut Option<Connection<TokioIo<HeadLimit>, Full<Bytes>>>,
+    driver: &mut Option<Driver>,
     signal: &DriverWaker,
     waker: &Waker,
     task: &mut Context<'_>,
@@ -115,11 +116,7 @@ fn drive<T>(
 ) -> Poll<T> {
     for _ in 0..MAX_TURNS {
         signal.begin();
-        if let Some(connection) = driver
-            && Pin::new(connection).poll(&mut Context::from_waker(waker)).is_ready()
-        {
-            *driver = None;
-        }
+        advance(driver, waker);
         let seen = look(&mut ignored());
         if seen.is_ready() || signal.wait(task.waker()) {
             return seen;
@@ -127,6 +124,16 @@ fn drive<T>(
     }
     task.waker().wake_by_ref();
     Poll::Pending
+}
+
+/// Polls a connection, and drops it at its end. Not generic: hyper's connection is compiled here, once, and
+/// not in each crate that polls a call.
+fn advance(driver: &mut Option<Driver>, waker: &Waker) {
+    if let Some(connection) = driver
+        && Pin::new(connection).poll(&mut Context::from_waker(waker)).is_ready()
+    {
+        *driver = None;
+    }
 }
 
 impl fmt::Debug for PlainConnection {

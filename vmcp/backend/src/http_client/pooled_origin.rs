@@ -53,7 +53,7 @@ impl PooledOrigin {
             connection: capture_connection(&mut request),
             answered: false,
         };
-        let response = clients.client(purpose).request(request).await;
+        let response = clients.request(purpose, request).await;
         silence.answered = true;
         if response.as_ref().is_err_and(Error::is_connect) {
             self.host.look_again();

@@ -1,9 +1,10 @@
 //! Pooled clients for servers behind TLS, and for those behind a proxy.
 
 use bytes::Bytes;
+use http::Request;
 use http_body_util::Full;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::TokioTimer;
 use rustls::ClientConfig;
 use vmcp_config::addresses::ReachableAddresses;
@@ -39,7 +40,13 @@ impl TlsClients {
         }
     }
 
-    pub(super) fn client(&self, purpose: Purpose) -> &TlsClient {
+    /// Sends a request. No `async fn`: the client and its connections are compiled here, once, and not in
+    /// each crate that polls a call.
+    pub(super) fn request(&self, purpose: Purpose, request: Request<Full<Bytes>>) -> ResponseFuture {
+        self.client(purpose).request(request)
+    }
+
+    fn client(&self, purpose: Purpose) -> &TlsClient {
         match purpose {
             Purpose::Call => &self.calls,
             Purpose::Stream => &self.streams,
@@ -79,7 +86,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use http::{Request, Response, Uri, Version};
+    use http::{Response, Uri, Version};
     use http_body_util::combinators::BoxBody;
     use http_body_util::{BodyExt as _, StreamBody};
     use hyper::body::{Frame, Incoming};
@@ -158,7 +165,7 @@ mod tests {
             let uri: Uri = format!("{address}{path}").parse().unwrap();
             let mut request = Request::new(Full::default());
             *request.uri_mut() = uri;
-            let response = clients.client(purpose).request(request);
+            let response = clients.request(purpose, request);
             timeout(Duration::from_secs(20), response).await.expect("a response in time").unwrap()
         };
         let mut streams = Vec::new();

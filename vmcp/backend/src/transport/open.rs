@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 use vmcp_codex::AdapterSettings;
@@ -22,8 +23,16 @@ use crate::transport::link_error::LinkError;
 use crate::transport::{http, mux, sse, stdio, websocket};
 
 /// Opens a link for calls of `owner`, without any handshake. `credentials` are those of its owner; `None`:
-/// vmcp's own.
-pub(crate) async fn open(
+/// vmcp's own. A trait object: a connection is opened in many places, and each would compile all transports.
+pub(crate) fn open(
+    facts: &Facts,
+    owner: Owner,
+    credentials: Option<SharedCredentials>,
+) -> BoxFuture<'_, Result<Channel, LinkError>> {
+    Box::pin(open_link(facts, owner, credentials))
+}
+
+async fn open_link(
     facts: &Facts,
     owner: Owner,
     credentials: Option<SharedCredentials>,

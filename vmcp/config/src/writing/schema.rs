@@ -1,5 +1,6 @@
 //! JSON Schema of the file, generated from the raw types: for editors, and the one table of keys and types
-//! that the checker reads.
+//! that the checker reads. A release build has the printed schema instead of the generator, which is seven
+//! times as large.
 
 use std::sync::LazyLock;
 
@@ -9,12 +10,21 @@ use serde_json::Value;
 
 use crate::raw::RawConfig;
 
+/// The schema of this version, as `make schema` wrote it.
+const PRINTED: &str = include_str!("../../../../docs/reference/vmcp.schema.json");
+
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    // In a debug build, a new setting works before `make schema` has printed it. A printed schema that does
+    // not parse fails a test.
+    if cfg!(debug_assertions) { generated() } else { serde_json::from_str(PRINTED).unwrap_or_default() }
+});
+
+fn generated() -> Value {
     let settings = SchemaSettings::draft2020_12().with_transform(Plain);
     let mut schema = settings.into_generator().into_root_schema_for::<RawConfig>();
     schema.insert("title".to_owned(), "vmcp.yaml".into());
     schema.to_value()
-});
+}
 
 /// Returns the JSON Schema of `vmcp.yaml`; `docs/reference/vmcp.schema.json` is its printed form.
 pub fn json_schema() -> Value {
@@ -54,5 +64,18 @@ impl Transform for Plain {
             object.remove("default");
         }
         transform_subschemas(self, schema);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_build_has_the_generated_schema() {
+        let printed: Value = serde_json::from_str(PRINTED).unwrap();
+        assert_eq!(printed, generated(), "make schema");
+        // The order of keys is that of the types, which equality does not see.
+        assert_eq!(PRINTED.trim_end(), serde_json::to_string_pretty(&printed).unwrap());
     }
 }

@@ -17,7 +17,7 @@ mod topic_usage;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Query, Request, State};
@@ -25,10 +25,16 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::net::UnixListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::status::ConfigurationStatus;
 use vmcp_exposition::Format;
@@ -41,6 +47,9 @@ use super::console;
 use super::console::sources::ConsoleSources;
 use vmcp_engine::engine::Engine;
 use vmcp_engine::telemetry::recent::RecentCalls;
+
+/// Pause after a connection that could not be accepted.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The state of the admin port; cheap to clone.
 #[derive(Clone)]
@@ -158,8 +167,27 @@ pub fn report_routes(admin: Admin) -> Router {
         .with_state(admin)
 }
 
+/// Serves reports, and calls of tools, at a socket that only this user can reach; the task never ends by
+/// itself. HTTP/1.1 alone: commands speak nothing else, and HTTP/2 would be compiled again for the socket.
+pub fn serve_locally(listener: UnixListener, admin: Admin) -> JoinHandle<()> {
+    let router = local_routes(admin);
+    tokio::spawn(async move {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                sleep(ACCEPT_RETRY_DELAY).await;
+                continue;
+            };
+            let serving = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+            // A command that goes away ends its connection alone.
+            tokio::spawn(async move { drop(serving.await) });
+        }
+    })
+}
+
 /// Returns the routes of a socket that only this user can reach: the reports, and calls of tools.
-pub fn local_routes(admin: Admin) -> Router {
+fn local_routes(admin: Admin) -> Router {
     let calls = Router::new()
         .route("/admin/call", post(operator_call::serve))
         .route_layer(middleware::from_fn_with_state(admin.clone(), audit::record))

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -61,7 +62,13 @@ pub struct Ports {
 
 impl Ports {
     /// Binds the ports and serves them until [`Ports::drain`].
-    pub async fn open(edge: Arc<Edge>, admin: Admin, server: &Server) -> Result<Ports, ServeError> {
+    ///
+    /// A trait object, so that the crate that waits for the ports does not compile what they serve.
+    pub fn open(edge: Arc<Edge>, admin: Admin, server: &Server) -> BoxFuture<'_, Result<Ports, ServeError>> {
+        Box::pin(Self::bind_and_serve(edge, admin, server))
+    }
+
+    async fn bind_and_serve(edge: Arc<Edge>, admin: Admin, server: &Server) -> Result<Ports, ServeError> {
         let (clients, client) = bind("server.listen", server.listen).await?;
         let (operators, operator) = bind("server.adminListen", server.admin_listen).await?;
         let watched = match server.events_listen {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
@@ -171,8 +172,13 @@ struct Connection {
 }
 
 impl Connection {
-    /// Handles one line.
-    async fn receive(&mut self, line: Bytes) {
+    /// Handles one line. A trait object: the streams are of the caller's types, and the caller's crate would
+    /// compile all kinds of requests for them.
+    fn receive(&mut self, line: Bytes) -> BoxFuture<'_, ()> {
+        Box::pin(self.handle(line))
+    }
+
+    async fn handle(&mut self, line: Bytes) {
         let message = match OwnedMessage::parse(line) {
             Ok(message) => message,
             Err(error) => {

@@ -286,6 +286,8 @@ async fn verify(file: &'static ModelFile, path: PathBuf) -> io::Result<bool> {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    // Boxed, so that the task is compiled once for a type of value.
+    let work: Box<dyn FnOnce() -> io::Result<T> + Send> = Box::new(work);
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 

@@ -113,7 +113,9 @@ impl AgentSessions {
     ) -> Result<T, AgentSessionError> {
         let store = Arc::clone(self.store.get_or_try_init(|| open(self.dir.clone())).await?);
         let ended = || AgentSessionError::Store("the process is going down".to_owned());
-        tokio::task::spawn_blocking(move || work(&store)).await.map_err(|_| ended())?
+        // Boxed, so that the task is compiled once for a type of value.
+        let work: Box<dyn FnOnce() -> Result<T, AgentSessionError> + Send> = Box::new(move || work(&store));
+        tokio::task::spawn_blocking(work).await.map_err(|_| ended())?
     }
 }
 

@@ -126,7 +126,7 @@ impl Conductor {
                 // snapshot.
                 () = news.notified() => dirty = true,
                 () = latest.first() => self.fleet.refresh_injected(),
-                () = tokio::time::sleep_until(self.build_again_after.into()), if dirty => {
+                () = wait_until(self.build_again_after), if dirty => {
                     dirty = false;
                     self.rebuild(None).await;
                 }
@@ -234,7 +234,11 @@ impl Conductor {
         // at once.
         snapshot.backends = Arc::new(self.fleet.handles());
         snapshot.tokens = Arc::new(self.fleet.tokens());
+        let index = Arc::clone(&snapshot.index);
         self.publish(snapshot);
+        if !index.is_prepared() {
+            tokio::task::spawn_blocking(move || index.prepare());
+        }
         let took = started.elapsed();
         tracing::debug!(
             tools = self.shared.snapshot.load().whole_view().visible_tools,
@@ -323,6 +327,13 @@ impl Conductor {
             };
             self.worker = Some(AbortOnDropHandle::new(tokio::spawn(worker.run())));
         }
+    }
+}
+
+/// Waits until a time; not at all if it is past, while a timer would wait for its next millisecond.
+async fn wait_until(at: Instant) {
+    if at > Instant::now() {
+        tokio::time::sleep_until(at.into()).await;
     }
 }
 

@@ -7,14 +7,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use futures::future::join_all;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use vmcp_backend::{Backend, BackendState, BackendStatus};
 use vmcp_config::Transport;
 
 use super::snapshot::Snapshot;
 use super::{Engine, Inner};
 
-/// Interval at which a wait polls.
+/// Interval at which a wait polls the states of backends. A snapshot with another listing ends it at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Time after the start that a server on this machine or network gets, however quick the others are.
 const MIN_NEAR: Duration = Duration::from_millis(80);
@@ -155,7 +155,10 @@ impl Engine {
             return false;
         }
         let started = self.0.started;
+        let mut published = self.snapshots();
         loop {
+            // Before the snapshot is read: a later one is news.
+            published.mark_unchanged();
             let snapshot = self.snapshot();
             let cap = snapshot.config.proxy.first_list_wait;
             if started.elapsed() >= cap || self.is_settled() {
@@ -166,7 +169,8 @@ impl Engine {
             if started.elapsed() >= limit(&snapshot, cap) && snapshot.backends.values().all(is_shown) {
                 return true;
             }
-            sleep(POLL_INTERVAL.min((started + cap).saturating_duration_since(Instant::now()))).await;
+            let pause = POLL_INTERVAL.min((started + cap).saturating_duration_since(Instant::now()));
+            let _ = timeout(pause, published.changed()).await;
         }
     }
 
@@ -183,10 +187,15 @@ impl Engine {
         if backends.is_empty() {
             return;
         }
+        let mut published = self.snapshots();
         let learned = async {
             join_all(learned).await;
-            while !backends.iter().all(|backend| is_shown(&self.snapshot(), backend)) {
-                sleep(POLL_INTERVAL).await;
+            loop {
+                published.mark_unchanged();
+                if backends.iter().all(|backend| is_shown(&self.snapshot(), backend)) {
+                    return;
+                }
+                let _ = timeout(POLL_INTERVAL, published.changed()).await;
             }
         };
         let _ = timeout(MAX_LEGACY_WAIT, learned).await;

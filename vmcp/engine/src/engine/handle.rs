@@ -10,6 +10,7 @@ mod status;
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -168,8 +169,11 @@ impl Engine {
 
     /// Embeds the tools of one backend again, or of all; tools that no client may find are left out. Without
     /// a provider nothing is embedded. Fails while the provider does not tell its model.
-    pub async fn regenerate_embeddings(&self, backend: Option<&str>) -> Result<Regenerated, EmbedError> {
-        regenerate(&self.0.shared, &self.0.conductor, backend).await
+    pub fn regenerate_embeddings<'a>(
+        &'a self,
+        backend: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Regenerated, EmbedError>> {
+        Box::pin(regenerate(&self.0.shared, &self.0.conductor, backend))
     }
 
     /// Lists backends again and counts how their tools differ from the record. `force` also embeds all of

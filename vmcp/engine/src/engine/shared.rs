@@ -92,6 +92,9 @@ pub(super) struct SharedParts {
     pub(super) observers: Vec<Arc<dyn CallObserver>>,
 }
 
+/// Work on the cache, which keeps its own value. Run twice if the file fails.
+type StoreWork = Box<dyn Fn(&Store) -> Result<(), StoreError> + Send>;
+
 /// The cache, opened.
 pub(super) struct OpenedStore {
     store: Store,
@@ -160,26 +163,43 @@ impl Shared {
         self: &Arc<Self>,
         work: impl Fn(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Option<T> {
+        let done = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&done);
+        // Boxed, and its value aside, so that what follows is compiled once for all kinds of work.
+        let work: StoreWork = Box::new(move |store: &Store| {
+            let value = work(store)?;
+            *place.lock() = Some(value);
+            Ok(())
+        });
+        self.run_on_store(work).await;
+        done.lock().take()
+    }
+
+    /// Runs `work` on a blocking thread, with a second try in memory.
+    async fn run_on_store(self: &Arc<Self>, work: StoreWork) {
         let shared = Arc::clone(self);
-        let blocking = tokio::task::spawn_blocking(move || {
+        let blocking = move || {
             let store = shared.open_store();
             match work(&store) {
-                Ok(done) => Some(done),
+                Ok(()) => {}
                 Err(error @ StoreError::Busy) => {
                     tracing::warn!(%error, "another process holds the cache; this entry was not written");
-                    None
                 }
                 Err(error) => {
                     tracing::warn!(%error, "going on with the cache in memory");
                     shared.lacks_cache.store(true, Ordering::Relaxed);
-                    let memory = Store::in_memory()
-                        .inspect_err(|error| tracing::error!(%error, "the cache in memory failed too; nothing is cached"))
-                        .ok()?;
-                    work(&replaced(&shared.store, &store, memory)).ok()
+                    match Store::in_memory() {
+                        // An error leaves no value, which the caller sees.
+                        Ok(memory) => drop(work(&replaced(&shared.store, &store, memory))),
+                        Err(error) => {
+                            tracing::error!(%error, "the cache in memory failed too; nothing is cached");
+                        }
+                    }
                 }
             }
-        });
-        blocking.await.ok().flatten()
+        };
+        // Work that panicked leaves no value.
+        let _ = tokio::task::spawn_blocking(blocking).await;
     }
 
     /// Records how a listing differed. An unchanged listing is recorded only if it is the first: the last

@@ -164,7 +164,9 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&StateStore) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, RunStoreError> {
     let store = Arc::clone(store);
-    match tokio::task::spawn_blocking(move || work(&store)).await {
+    // Boxed, so that the task is compiled once for a type of value.
+    let work: Box<dyn FnOnce() -> Result<T, StoreError> + Send> = Box::new(move || work(&store));
+    match tokio::task::spawn_blocking(work).await {
         Ok(done) => Ok(done?),
         Err(_) => Err(RunStoreError::new("the process is going down")),
     }

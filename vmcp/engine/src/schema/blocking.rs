@@ -14,9 +14,10 @@ static SLOTS: LazyLock<Semaphore> =
 pub(super) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     // Held by the work itself: a caller that goes away does not free the thread.
     let slot = SLOTS.acquire().await.ok();
-    let work = move || {
+    // Boxed, so that the task is compiled once for a type of value.
+    let work: Box<dyn FnOnce() -> T + Send> = Box::new(move || {
         let _slot = slot;
         work()
-    };
+    });
     tokio::task::spawn_blocking(work).await.ok()
 }

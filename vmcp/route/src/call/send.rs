@@ -255,8 +255,7 @@ impl Exchange<'_> {
     async fn run(&mut self, tool: &Arc<CompositeTool>, params: &OwnedParams) -> Result<Response, CallError> {
         self.recorder.asks(params.text().len());
         let (context, open, recorder) = (self.way.context, &mut self.open_run, &mut *self.recorder);
-        let run = composite::run(context, tool, params, self.continues, open, recorder);
-        let answer = Box::pin(run).await;
+        let answer = composite::run(context, tool, params, self.continues, open, recorder).await;
         self.recorder.answered(answer.as_ref().map_or_else(CallError::transmission, |_| Transmission::Sent));
         let run = self.open_run.as_ref().and_then(OpenRun::id).map(Box::from);
         self.recorder.record().run = run;

@@ -1,5 +1,6 @@
 //! [`Tools`]: calls of tools by code of vmcp's own, without a JSON-RPC envelope.
 
+use futures::future::BoxFuture;
 use serde_json::value::RawValue;
 use vmcp_backend::{CallError, Transmission};
 use vmcp_json::text;
@@ -77,7 +78,16 @@ impl Tools {
 
     /// Calls a tool, an own one or a backend's, by the name that a client would use. `arguments` are a JSON
     /// object; they are checked against the tool's input schema before the backend sees them.
-    pub async fn call(&self, caller: &Caller, tool: &str, arguments: &RawValue) -> ToolResult {
+    pub fn call<'a>(
+        &'a self,
+        caller: &'a Caller,
+        tool: &'a str,
+        arguments: &'a RawValue,
+    ) -> BoxFuture<'a, ToolResult> {
+        Box::pin(self.run(caller, tool, arguments))
+    }
+
+    async fn run(&self, caller: &Caller, tool: &str, arguments: &RawValue) -> ToolResult {
         let snapshot = self.engine.snapshot();
         self.engine.prepare(&snapshot, &caller.principal).await;
         let view = snapshot.view(&caller.principal);
@@ -92,7 +102,7 @@ impl Tools {
                 if let Err(Denied) = call::authorize_own(context, own, Some(arguments.get())) {
                     return ToolResult::Unknown;
                 }
-                return ToolResult::of_own(Box::pin(own_tools::run(context, own, &params)).await);
+                return ToolResult::of_own(own_tools::run(context, own, &params).await);
             }
             Some(Target::Backend(target)) => target,
             None => {

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::value::RawValue;
 use vmcp_config::Config;
 use vmcp_model::catalog::{Catalog, CatalogTool};
-use vmcp_search::{Document, TEXT_VERSION, Vectors, vector_text};
+use vmcp_search::{Document, Index, TEXT_VERSION, Vectors, vector_text};
 use vmcp_store::{ContentKey, Store, StoreError};
 
 use super::declarations::{BackendDeclarations, BackendListings};
@@ -46,9 +46,13 @@ pub(in crate::engine) fn snapshot(
     let documents: Vec<_> =
         documents.map(|tool| if tool.listed { document(tool) } else { Document::default() }).collect();
     let texts = documents.iter().map(vector_text).collect();
+    // At a start, lists come before the text is indexed: 500 tools take some 10 ms. Later, searches go on in
+    // the index before until another is made.
+    let index =
+        if before.index.is_empty() { Index::deferred(documents) } else { before.index.renewed(&documents) };
     let mut after = Snapshot {
         generation: before.generation,
-        index: Arc::new(before.index.renewed(&documents)),
+        index: Arc::new(index),
         checks: Arc::new(checks(before, &catalog)),
         tagged: OnceLock::new(),
         views: Arc::new(views),

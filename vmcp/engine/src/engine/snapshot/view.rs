@@ -110,6 +110,7 @@ impl View {
         let own = |style, hides_tools| own_definitions(style, config, permissions, hides_tools);
         let sizes = |own: &[Definition]| own.iter().map(|definition| definition.size).collect::<Vec<_>>();
         let all = usable().map(|tool| tool.size);
+        let mut in_full = None;
         let lists_everything = !optimizer.enabled
             || match exposure {
                 Exposure::All => true,
@@ -117,12 +118,13 @@ impl View {
                 Exposure::Contextual => optimizer.contextual.no_context == NoContext::All,
                 Exposure::Auto => {
                     // The size does not depend on hidden tools.
-                    let own = sizes(&own(NameStyle::Dotted, false));
-                    tokens::estimate(all.chain(own)) <= u64::from(optimizer.auto_token_budget)
+                    let own = in_full.insert(own(NameStyle::Dotted, false));
+                    tokens::estimate(all.chain(sizes(own))) <= u64::from(optimizer.auto_token_budget)
                 }
             };
-        let (dotted, underscore) =
-            (own(NameStyle::Dotted, !lists_everything), own(NameStyle::Underscore, !lists_everything));
+        let dotted = in_full.filter(|_| lists_everything);
+        let dotted = dotted.unwrap_or_else(|| own(NameStyle::Dotted, !lists_everything));
+        let underscore = own(NameStyle::Underscore, !lists_everything);
         let shows = |tool: &CatalogTool| {
             tool.in_lists && (lists_everything || optimizer.pinned_tools.contains(&tool.name))
         };

@@ -13,6 +13,7 @@ mod steps;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tracing::{Instrument as _, Span, info_span};
 use vmcp_backend::{CallError, Response};
@@ -39,8 +40,20 @@ pub(crate) fn continues_run(caller: &Caller, params: &OwnedParams) -> bool {
 }
 
 /// Runs a composite tool until it ends or asks. `continues`: the state in `params` is a run's, which vmcp has
-/// written itself. `open` is the run of the request, over all its parts.
-pub(crate) async fn run(
+/// written itself. `open` is the run of the request, over all its parts. A trait object: crates that poll a
+/// call do not compile composite tools again.
+pub(crate) fn run<'a>(
+    context: CallContext<'a>,
+    tool: &'a Arc<CompositeTool>,
+    params: &'a OwnedParams,
+    continues: bool,
+    open: &'a mut Option<OpenRun>,
+    recorder: &'a mut CallRecorder,
+) -> BoxFuture<'a, Result<Response, CallError>> {
+    Box::pin(run_part(context, tool, params, continues, open, recorder))
+}
+
+async fn run_part(
     context: CallContext<'_>,
     tool: &Arc<CompositeTool>,
     params: &OwnedParams,

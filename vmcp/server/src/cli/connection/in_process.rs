@@ -99,7 +99,7 @@ impl InProcessEngine {
             policy: operator,
             ..Options::default()
         };
-        let engine = Box::pin(Engine::start(config, options)).await?;
+        let engine = Engine::start(config, options).await?;
         let admin = admin::report_routes(Admin::new(engine.clone(), None));
         let identity = identity.unwrap_or_default();
         let mut engine = InProcessEngine { engine, admin, identity, took: BTreeMap::new() };

@@ -378,13 +378,7 @@ fn drain_timeout(engine: &Engine) -> Duration {
 /// Serves commands of this user at a socket, until the returned values are dropped.
 fn serve_locally(config: &Path, admin: Admin) -> Option<(LocalSocket, AbortOnDropHandle<()>)> {
     let (listener, socket) = local_socket::listen(config)?;
-    let serving = axum::serve(listener, admin::local_routes(admin));
-    let task = tokio::spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::debug!(%error, "the local socket is closed");
-        }
-    });
-    Some((socket, AbortOnDropHandle::new(task)))
+    Some((socket, AbortOnDropHandle::new(admin::serve_locally(listener, admin))))
 }
 
 /// Serves the admin port alone, until the result is dropped.

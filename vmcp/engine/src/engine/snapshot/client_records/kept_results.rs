@@ -43,6 +43,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// Bytes that sealing adds to a result, with its origin; a larger one in Redis is not read.
 const MAX_SEAL_BYTES: u64 = 64 << 10;
 
+/// Work on a result, which keeps its own value.
+type ResultWork = Box<dyn FnOnce(&StoredResult) + Send>;
+
 /// The kept results that this process finds, and the threads that work on them.
 #[derive(Debug)]
 pub struct KeptResults {
@@ -173,41 +176,64 @@ impl KeptResults {
         reference: &str,
         work: impl FnOnce(&StoredResult) -> T + Send + 'static,
     ) -> Result<Option<T>, SharedStoreError> {
-        let Some(permits) = self.permits(owner).await else { return Ok(None) };
+        let done = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&done);
+        // Boxed, and its value aside, so that the search for a result is compiled once for all kinds of work.
+        let work: ResultWork = Box::new(move |stored: &StoredResult| {
+            let value = work(stored);
+            *place.lock() = Some(value);
+        });
+        self.run_on(snapshot, owner, reference, work).await?;
+        Ok(done.lock().take())
+    }
+
+    /// Finds a result of this owner, here or in the shared store, and runs `work` on it if it exists.
+    async fn run_on(
+        self: &Arc<Self>,
+        snapshot: &Snapshot,
+        owner: &Owner,
+        reference: &str,
+        work: ResultWork,
+    ) -> Result<(), SharedStoreError> {
+        let Some(permits) = self.permits(owner).await else { return Ok(()) };
         let (results, owner, named) = (Arc::clone(self), *owner, reference.to_owned());
         let ring = snapshot.ring();
         let local = move || match results.store.get(&owner, &named, Moment { ring: &ring, now: now() }) {
             Some(stored) => {
                 let _permits = permits;
-                Ok(work(&stored))
+                work(&stored);
+                Ok(())
             }
             None => Err((permits, work)),
         };
         let ([turn, job], work) = match spawn_blocking(local).await {
-            Ok(Ok(done)) => return Ok(Some(done)),
             Ok(Err(not_here)) => not_here,
-            Err(_) => return Ok(None),
+            Ok(Ok(())) | Err(_) => return Ok(()),
         };
         // Other owners work while this one waits for Redis.
         drop(job);
         let shared = self.shared(&snapshot.config).zip(SealedName::of(&owner, reference));
-        let Some((shared, name)) = shared else { return Ok(None) };
-        let Ok(transfer) = self.reads.acquire().await else { return Ok(None) };
+        let Some((shared, name)) = shared else { return Ok(()) };
+        let Ok(transfer) = self.reads.acquire().await else { return Ok(()) };
         let max_bytes = snapshot.config.optimizer.large_results.max_bytes_per_principal;
         let Some(bytes) = shared.read(&name, max_bytes.saturating_add(MAX_SEAL_BYTES)).await? else {
-            return Ok(None);
+            return Ok(());
         };
         // The transfer is over once a job takes the bytes: no more than MAX_TRANSFERS results wait for one.
-        let Ok(job) = Arc::clone(&self.jobs).acquire_owned().await else { return Ok(None) };
+        let Ok(job) = Arc::clone(&self.jobs).acquire_owned().await else { return Ok(()) };
         drop(transfer);
         let ring = snapshot.ring();
         let open_and_work = move || {
             let _permits = [turn, job];
             let stored = name.open(&bytes, &ring, now());
             drop(bytes);
-            stored.map(|stored| work(&stored))
+            if let Some(stored) = stored {
+                work(&stored);
+            }
         };
-        Ok(spawn_blocking(open_and_work).await.ok().flatten())
+        // Work that panicked leaves no value.
+        let _ = spawn_blocking(open_and_work).await;
+        Ok(())
     }
 
     /// Runs work that takes much memory or time, in the owner's turn, on a thread that may be kept busy.
@@ -219,10 +245,10 @@ impl KeptResults {
     ) -> Option<T> {
         let permits = self.permits(owner).await?;
         // The permits end with the work, not with the caller: abandoned jobs must not pile up in memory.
-        let work = move || {
+        let work: Box<dyn FnOnce() -> T + Send> = Box::new(move || {
             let _permits = permits;
             work()
-        };
+        });
         spawn_blocking(work).await.ok()
     }
 
