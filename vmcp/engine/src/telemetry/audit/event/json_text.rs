@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use vmcp_config::sanitize::escape_unseen;
 
-use super::super::field::{clip, hex_digits};
+use super::super::field::{clip, hex_digits, push_integer};
 
 /// A time up to its seconds, as RFC 3339 writes it: `2026-11-26T14:05:01`.
 type Second = [u8; 19];
@@ -50,8 +50,8 @@ pub(super) fn push_value(json: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) 
     json.extend_from_slice(escape_unseen(text).as_bytes());
 }
 
-/// Appends a number as serde writes it.
-pub(super) fn push_number(json: &mut Vec<u8>, number: impl Serialize + Copy) {
+/// Appends a fraction as serde writes it.
+pub(super) fn push_fraction(json: &mut Vec<u8>, number: f64) {
     // Writing to a vector does not fail.
     let _ = serde_json::to_writer(json, &number);
 }
@@ -121,7 +121,7 @@ pub(super) fn push_address(json: &mut Vec<u8>, address: IpAddr) {
                 if at > 0 {
                     json.push(b'.');
                 }
-                push_number(json, octet);
+                push_integer(json, octet.into());
             }
         }
         IpAddr::V6(address) => json.extend_from_slice(address.to_string().as_bytes()),
