@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
+use vmcp_json::decimal::Decimal;
 
-use super::field::{hex_digits, hex_text, push_integer};
+use super::field::{hex_digits, hex_text};
 
 /// Value of `prev` in the first line of a series.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -50,7 +51,7 @@ impl ChainMember {
     pub(super) fn append_line(&self, json: &[u8], number: u64, lines: &mut Vec<u8>) {
         lines.extend_from_slice(json.strip_suffix(b"}").unwrap_or(json));
         lines.extend_from_slice(self.begin.as_bytes());
-        push_integer(lines, number);
+        lines.extend_from_slice(Decimal::new(number).as_bytes());
         lines.extend_from_slice(PREV.as_bytes());
         lines.extend_from_slice(GENESIS.as_bytes());
         lines.extend_from_slice(END.as_bytes());

@@ -16,10 +16,10 @@ use vmcp_backend::SessionId;
 use vmcp_wire::methods;
 
 use self::json_text::{
-    push_address, push_field, push_fraction, push_hex_member, push_object, push_string, push_time, push_value,
+    push_address, push_field, push_fraction, push_hex_member, push_integer, push_object, push_string,
+    push_time, push_value,
 };
 use super::event_id;
-use super::field::push_integer;
 use crate::access::identity::Principal;
 use crate::access::policy::PolicyId;
 use crate::telemetry::calls::{Action, CallRecord, Outcome, RecordedArguments, Refusal, WebhookEffect};

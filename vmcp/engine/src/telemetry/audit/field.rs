@@ -17,21 +17,6 @@ pub(super) fn clip(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{kept}… ({} bytes, sha256:{digest})", text.len()))
 }
 
-/// Appends an integer in decimal digits.
-pub(super) fn push_integer(text: &mut Vec<u8>, mut number: u64) {
-    // The largest number has 20 digits.
-    let (mut digits, mut begin) = ([b'0'; 20], 20);
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-        begin -= 1;
-        if number == 0 {
-            break;
-        }
-    }
-    text.extend_from_slice(digits.get(begin..).unwrap_or_default());
-}
-
 /// Returns the two hexadecimal digits of each byte. `hex::encode` looks digits up one by one, for many times
 /// as long; the compiler makes vector instructions of this loop.
 pub(super) fn hex_digits<const BYTES: usize>(bytes: &[u8; BYTES]) -> [[u8; 2]; BYTES] {
@@ -61,16 +46,6 @@ mod tests {
         assert!(cut.contains("6000 bytes, sha256:"), "{cut}");
         assert_ne!(cut, cut_other);
         assert_eq!(clip("short"), "short");
-    }
-
-    #[test]
-    fn integers_have_the_digits_of_the_library() {
-        let powers = (0..20).map(|power| 10_u64.pow(power));
-        for number in powers.flat_map(|power| [power - 1, power, power + 1]).chain([u64::MAX, 255, 1024]) {
-            let mut text = Vec::new();
-            push_integer(&mut text, number);
-            assert_eq!(String::from_utf8(text).unwrap(), number.to_string());
-        }
     }
 
     #[test]

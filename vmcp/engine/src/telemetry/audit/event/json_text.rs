@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use vmcp_config::sanitize::escape_unseen;
+use vmcp_json::decimal::Decimal;
 
-use super::super::field::{clip, hex_digits, push_integer};
+use super::super::field::{clip, hex_digits};
 
 /// A time up to its seconds, as RFC 3339 writes it: `2026-11-26T14:05:01`.
 type Second = [u8; 19];
@@ -48,6 +49,11 @@ pub(super) fn push_value(json: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) 
     // Texts and JSON values always have a JSON text.
     let text = serde_json::to_string(value).unwrap_or_default();
     json.extend_from_slice(escape_unseen(text).as_bytes());
+}
+
+/// Appends an integer.
+pub(super) fn push_integer(json: &mut Vec<u8>, number: u64) {
+    json.extend_from_slice(Decimal::new(number).as_bytes());
 }
 
 /// Appends a fraction as serde writes it.

@@ -1,5 +1,5 @@
-//! [`Batch`]: events that the thread takes from the queue at once, with their lines in one buffer. The file is
-//! written from that buffer.
+//! [`Batch`]: events that the thread takes from the queue at once, with their lines in one buffer, from which
+//! the file is written.
 
 use std::vec::Drain;
 
