@@ -186,7 +186,7 @@ impl AuditQueue {
 
     /// Waits for events, at most for `timeout`, and takes the ones there; `written` is the batch before. A
     /// wake-up and a write cost more than an event: each one waits up to [`COLLECTING`] for others. While
-    /// events come, the thread finds them by its own clock, and a call that leaves one wakes nobody.
+    /// events come, the thread looks for them by its own clock, and calls do not wake it.
     pub(super) fn take(&self, written: Batch, timeout: Duration) -> Taken {
         let is_flowing = written.events > 1;
         let spare = written.emptied();

@@ -7,8 +7,8 @@ use crate::telemetry::audit::chain::ChainMember;
 use crate::telemetry::audit::event::queued_event::{QueuedEvent, ShareKey};
 use crate::telemetry::audit::sink::Targets;
 
-/// Bytes of events that the thread takes at once, 256 KiB and the rest of the last one: what 30,000 calls a
-/// second leave in the time for which events wait for each other.
+/// Bytes of events that the thread takes at once, 256 KiB and the rest of the last one: the events of 30,000
+/// calls a second, in the time for which they wait for each other.
 pub(super) const MAX_TAKEN_BYTES: usize = 256 << 10;
 /// Bytes that an event takes beside its text: its place in the chain, and its item.
 pub(super) const OVERHEAD: usize = 320;
