@@ -20,7 +20,10 @@ use bytes::{Buf, Bytes, BytesMut};
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ByteRope {
-    pieces: VecDeque<Bytes>,
+    /// The first piece; empty if there is none. Most ropes have one piece, and cost no allocation so.
+    first: Bytes,
+    /// The pieces behind it.
+    others: VecDeque<Bytes>,
     length: usize,
 }
 
@@ -46,21 +49,37 @@ impl ByteRope {
     /// Appends a piece; an empty one is left out.
     pub fn push(&mut self, piece: impl Into<Bytes>) {
         let piece = piece.into();
-        if !piece.is_empty() {
-            self.length += piece.len();
-            self.pieces.push_back(piece);
+        if piece.is_empty() {
+            return;
         }
+        let length = self.length + piece.len();
+        if self.is_empty() {
+            self.first = piece;
+        } else {
+            self.others.push_back(piece);
+        }
+        self.length = length;
     }
 
     /// Appends the pieces of `other`.
     pub fn append(&mut self, other: ByteRope) {
-        self.length += other.length;
-        self.pieces.extend(other.pieces);
+        let length = self.length + other.length;
+        if self.is_empty() {
+            *self = other;
+        } else if !other.is_empty() {
+            self.others.push_back(other.first);
+            self.others.extend(other.others);
+        }
+        self.length = length;
     }
 
     /// Removes and returns the first piece.
     pub fn pop(&mut self) -> Option<Bytes> {
-        let piece = self.pieces.pop_front()?;
+        if self.is_empty() {
+            return None;
+        }
+        let next = self.others.pop_front().unwrap_or_default();
+        let piece = std::mem::replace(&mut self.first, next);
         self.length -= piece.len();
         Some(piece)
     }
@@ -75,7 +94,10 @@ impl ByteRope {
             if piece.len() > wanted {
                 let rest = piece.split_off(wanted);
                 self.length += rest.len();
-                self.pieces.push_front(rest);
+                let second = std::mem::replace(&mut self.first, rest);
+                if !second.is_empty() {
+                    self.others.push_front(second);
+                }
             }
             front.push(piece);
         }
@@ -87,7 +109,7 @@ impl ByteRope {
     pub fn slice(&self, range: Range<usize>) -> ByteRope {
         let mut slice = ByteRope::new();
         let mut start = 0;
-        for piece in &self.pieces {
+        for piece in self.pieces() {
             let end = start + piece.len();
             let (from, to) = (range.start.max(start), range.end.min(end));
             if from < to {
@@ -102,7 +124,7 @@ impl ByteRope {
     #[must_use]
     pub fn has_at(&self, range: Range<usize>, bytes: &[u8]) -> bool {
         let (mut start, mut left) = (0, bytes);
-        for piece in &self.pieces {
+        for piece in self.pieces() {
             let end = start + piece.len();
             let (from, to) = (range.start.max(start), range.end.min(end));
             if from < to {
@@ -117,13 +139,18 @@ impl ByteRope {
 
     /// Returns all bytes as one piece; copies them only if there are several.
     #[must_use]
-    pub fn into_bytes(mut self) -> Bytes {
-        if self.pieces.len() == 1 {
-            return self.pop().unwrap_or_default();
+    pub fn into_bytes(self) -> Bytes {
+        if self.others.is_empty() {
+            return self.first;
         }
         let mut all = BytesMut::with_capacity(self.length);
-        self.pieces.iter().for_each(|piece| all.extend_from_slice(piece));
+        self.pieces().for_each(|piece| all.extend_from_slice(piece));
         all.freeze()
+    }
+
+    /// Returns the pieces, none of which is empty.
+    fn pieces(&self) -> impl Iterator<Item = &Bytes> {
+        (!self.is_empty()).then_some(&self.first).into_iter().chain(&self.others)
     }
 }
 
@@ -134,23 +161,23 @@ impl Buf for ByteRope {
     }
 
     fn chunk(&self) -> &[u8] {
-        self.pieces.front().map_or(&[], |piece| piece)
+        &self.first
     }
 
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let both = slices.iter_mut().zip(&self.pieces);
+        let both = slices.iter_mut().zip(self.pieces());
         both.map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
     }
 
     fn advance(&mut self, count: usize) {
         let mut left = count;
-        while let Some(piece) = self.pieces.front_mut() {
-            if piece.len() > left {
-                piece.advance(left);
+        while !self.is_empty() {
+            if self.first.len() > left {
+                self.first.advance(left);
                 self.length -= left;
                 break;
             }
-            left -= piece.len();
+            left -= self.first.len();
             self.pop();
         }
     }
@@ -201,6 +228,25 @@ mod tests {
         assert_eq!((rest.split_to(9).into_bytes(), rest.len()), ("efg".into(), 0));
         assert_eq!(pieces.pop().map(|piece| piece.len()), Some(3));
         assert_eq!(pieces.len(), 4);
+    }
+
+    #[test]
+    fn a_rope_of_one_piece_has_no_list_of_pieces() {
+        let whole = ByteRope::from("abcdef");
+        let mut rest = whole.slice(1..5);
+        let front = rest.split_to(2);
+        let mut appended = ByteRope::new();
+        appended.append(front.clone());
+        appended.append(ByteRope::new());
+        for rope in [&whole, &rest, &front, &appended] {
+            assert_eq!(rope.others.capacity(), 0);
+        }
+        assert_eq!((appended.len(), appended.chunk()), (2, b"bc".as_slice()));
+        appended.append(rest);
+        appended.append(whole);
+        assert_eq!((appended.len(), appended.clone().into_bytes()), (10, "bcdeabcdef".into()));
+        let popped: Vec<_> = std::iter::from_fn(|| appended.pop()).collect();
+        assert_eq!((popped, appended.len()), (vec!["bc".into(), "de".into(), Bytes::from("abcdef")], 0));
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! changes some of them and leaves every other byte where it was, and the result is a rope: a
 //! [`json_rope::JsonRope`] of text slices, or a [`byte_rope::ByteRope`] of the pieces in which an answer
 //! arrived. Neither copies until it is written. [`reader::Reader`] checks a text while it finds its keys, in
-//! one pass. [`duplicates`] finds keys that occur twice.
+//! one pass. [`duplicates`] finds keys that occur twice. [`decimal::Decimal`] writes a number.
 
 pub mod byte_rope;
 pub mod containers;
+pub mod decimal;
 pub mod duplicates;
 pub mod json_rope;
 pub mod nesting;

@@ -31,6 +31,17 @@ pub fn quoted(text: &str) -> String {
     json
 }
 
+/// Appends `text` as a JSON string, quotes included.
+pub fn push_quoted(json: &mut Vec<u8>, text: &str) {
+    if plain_length(text.as_bytes()) < text.len() {
+        json.extend_from_slice(quoted(text).as_bytes());
+        return;
+    }
+    json.push(b'"');
+    json.extend_from_slice(text.as_bytes());
+    json.push(b'"');
+}
+
 /// Reads a JSON string, borrowed unless it holds an escape; `None` for any other value and for half a
 /// surrogate pair, which no Rust string can hold.
 ///

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
+use vmcp_json::decimal::Decimal;
 use vmcp_json::text;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::level::Level;
@@ -67,7 +68,7 @@ impl Channel {
         let is_long =
             listener.is_some_and(|listener| !listener.ours) && methods::may_require_input(request.method);
         let wants_progress = token.is_some() || is_long;
-        let ours = id.to_string();
+        let ours = Decimal::new(id);
         // A field of the span of an exchange; other spans have none, and take nothing.
         tracing::Span::current().record("jsonrpc.request.id", ours.as_str());
         let plan = RequestPlan {
@@ -76,7 +77,7 @@ impl Channel {
                 stamp: self.stamp(revision, request),
                 // Tokens of different clients may be equal; our own ids are not.
                 progress_token: if wants_progress {
-                    ProgressToken::Replace(&ours)
+                    ProgressToken::Replace(ours.as_str())
                 } else {
                     ProgressToken::Keep
                 },

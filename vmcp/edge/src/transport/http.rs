@@ -281,9 +281,12 @@ async fn answer(
     let trace = trace::of_http(request.params().meta(), headers);
     let takes = AcceptedMessages { messages: refuse::accepts_streams(headers), arriving: true };
     let resumes = peer.session.filter(|_| peer.era == Era::Legacy && takes.messages);
-    let (principal, revision, id) = (peer.principal.key(), peer.revision, request.id().to_owned());
+    let resumes =
+        resumes.map(|session| (session, peer.principal.key(), peer.revision, request.id().to_owned()));
     let mut conversation = Conversation::begin(edge, snapshot, peer, trace, request, takes).await;
-    let Some(session) = resumes else { return respond::json_or_stream(conversation).await };
+    let Some((session, principal, revision, id)) = resumes else {
+        return respond::json_or_stream(conversation).await;
+    };
     // A client that loses its connection resumes by the id of an event, so that a long call needs one soon.
     let first = match timeout(STREAM_AFTER, conversation.next()).await {
         Ok(Some(ConversationItem::Message(message))) => Some(message),

@@ -73,10 +73,10 @@ pub struct AuditTrail {
     argument_bytes: AtomicUsize,
     /// True while events are written.
     is_on: AtomicBool,
+    /// True while events go to a collector, with the trace and the span of their calls.
+    sends_traces: AtomicBool,
     floods: Arc<RefusalFloods>,
     policy_version: Arc<ArcSwap<String>>,
-    /// Names this process in its events.
-    process: Uuid,
     queue: Arc<AuditQueue>,
 }
 
@@ -97,10 +97,11 @@ impl AuditTrail {
             running: ArcSwapOption::empty(),
             argument_bytes: AtomicUsize::new(0),
             is_on: AtomicBool::new(false),
+            sends_traces: AtomicBool::new(false),
             floods: Arc::default(),
             policy_version: Arc::default(),
-            process: Uuid::new_v4(),
-            queue: Arc::default(),
+            // The id names this process in its events.
+            queue: Arc::new(AuditQueue::new(Uuid::new_v4())),
         }
     }
 
@@ -114,6 +115,8 @@ impl AuditTrail {
         let argument_bytes = settings.and_then(|settings| settings.argument_bytes).unwrap_or(0);
         self.argument_bytes.store(argument_bytes, Ordering::Relaxed);
         self.is_on.store(settings.is_some(), Ordering::Relaxed);
+        let sends_traces = settings.is_some_and(|settings| settings.otlp.is_some());
+        self.sends_traces.store(sends_traces, Ordering::Relaxed);
         let Some(settings) = settings else {
             drop(before);
             return self.running.store(None);
@@ -153,7 +156,7 @@ impl AuditTrail {
             ended.map(event).collect()
         };
         let queue = Arc::clone(&self.queue);
-        Arc::new(AuditSinks::start(queue, self.process, Box::new(left_out), &self.metrics))
+        Arc::new(AuditSinks::start(queue, Box::new(left_out), &self.metrics))
     }
 
     /// Queues the event whose text `encode` writes, if events of its type are wanted.
@@ -177,6 +180,15 @@ impl AuditTrail {
             json.clear();
             // Fails in a thread that ends.
             let _ = SCRATCH.try_with(|scratch| scratch.set(json));
+        }
+    }
+
+    /// Returns the trace and the span of a call, where events go to a collector: other targets leave them out.
+    fn trace_of(&self, record: &CallRecord) -> EventTrace {
+        if self.sends_traces.load(Ordering::Relaxed) {
+            EventTrace::of(record.trace, &record.span)
+        } else {
+            EventTrace::default()
         }
     }
 
@@ -233,7 +245,7 @@ impl CallObserver for AuditTrail {
             let Some(count) = self.admit_refusal(share, &record.principal) else { return };
             left_out = count;
         }
-        let trace = EventTrace::of(record.trace, &record.span);
+        let trace = self.trace_of(record);
         let fill = |event| QueuedEvent { trace, share, is_denial, ..event };
         self.write(event::kind_of(&record.method), fill, |context, json| {
             event::of_call(context, record, left_out, json);
@@ -247,7 +259,7 @@ impl CallObserver for AuditTrail {
         }
         let (written, told) = oneshot::channel();
         let fill = |event| QueuedEvent {
-            trace: EventTrace::of(record.trace, &record.span),
+            trace: self.trace_of(record),
             share: share_of(&record.principal, false),
             written: Some(written),
             ..event

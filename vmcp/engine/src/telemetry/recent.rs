@@ -63,11 +63,12 @@ impl<T: Clone> RecentEntries<T> {
     pub fn push_numbered(&self, make: impl FnOnce(u64) -> T) {
         let mut ring = self.ring.lock();
         let entry = make(ring.next);
-        if ring.entries.len() == MAX_ENTRIES {
-            ring.entries.pop_front();
-        }
+        let oldest = if ring.entries.len() == MAX_ENTRIES { ring.entries.pop_front() } else { None };
         ring.entries.push_back(entry);
         ring.next += 1;
+        drop(ring);
+        // Outside of the lock, which each call takes.
+        drop(oldest);
     }
 
     /// Returns the entries from number `after` on, as far as they are kept, that `wanted` accepts.

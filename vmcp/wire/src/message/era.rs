@@ -74,6 +74,17 @@ impl Revision {
         }
     }
 
+    /// Returns the date as a JSON string: requests to modern backends carry it.
+    pub(crate) fn as_json(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "\"2024-11-05\"",
+            Self::V2025_03_26 => "\"2025-03-26\"",
+            Self::V2025_06_18 => "\"2025-06-18\"",
+            Self::V2025_11_25 => "\"2025-11-25\"",
+            Self::V2026_07_28 => "\"2026-07-28\"",
+        }
+    }
+
     /// Returns the era of the revision.
     #[must_use]
     pub fn era(self) -> Era {
@@ -105,6 +116,7 @@ mod tests {
         assert_eq!(Revision::negotiate("1.0"), Revision::LATEST_LEGACY);
         for revision in Revision::ALL {
             assert_eq!(Revision::parse(&revision.to_string()), Some(revision));
+            assert_eq!(revision.as_json(), vmcp_json::text::quoted(revision.as_str()));
         }
     }
 }

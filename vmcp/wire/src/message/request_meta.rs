@@ -65,7 +65,7 @@ impl<'a> RequestMeta<'a> {
                 splice.remove_where(|key| key.starts_with(RESERVED_PREFIX) && key != RELATED_TASK);
             }
             Stamp::Modern { revision, client_info, client_capabilities, log_level } => {
-                splice.set(PROTOCOL_VERSION, text::quoted(revision.as_str()));
+                splice.set(PROTOCOL_VERSION, revision.as_json());
                 match client_info {
                     Some(info) => splice.set(CLIENT_INFO, info),
                     None => splice.remove(CLIENT_INFO),

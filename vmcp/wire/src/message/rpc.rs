@@ -3,6 +3,7 @@
 
 use serde_json::value::RawValue;
 use vmcp_json::byte_rope::ByteRope;
+use vmcp_json::decimal::Decimal;
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::text;
 
@@ -99,15 +100,16 @@ impl Refusal {
 /// Writes a request with a numeric id.
 #[must_use]
 pub fn request(id: u64, method: &str, params: Option<JsonRope<'_>>) -> Vec<u8> {
-    let id = id.to_string();
-    message(&[",\"id\":", &id, ",\"method\":", &text::quoted(method)], "params", params)
+    let id = Decimal::new(id);
+    message(&[",\"id\":", id.as_str(), ",\"method\":", &text::quoted(method)], "params", params)
 }
 
 /// Writes the beginning of a request, up to its method.
 pub(crate) fn begin_request(out: &mut Vec<u8>, id: u64, method: &str) {
-    for part in [HEAD, ",\"id\":", &id.to_string(), ",\"method\":", &text::quoted(method)] {
+    for part in [HEAD, ",\"id\":", Decimal::new(id).as_str(), ",\"method\":"] {
         out.extend_from_slice(part.as_bytes());
     }
+    text::push_quoted(out, method);
 }
 
 /// Writes a question to a client: a request whose id is text.

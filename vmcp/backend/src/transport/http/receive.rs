@@ -7,6 +7,7 @@ use http::{Response, StatusCode};
 use serde_json::value::RawValue;
 use tokio::time::sleep;
 use vmcp_json::byte_rope::ByteRope;
+use vmcp_json::decimal::Decimal;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{EnvelopeError, Message};
 use vmcp_wire::era::Era;
@@ -80,8 +81,8 @@ impl Http {
             }
             return Err(refused);
         }
-        let ours = id.to_string();
-        let begun_for = request.stream.then_some(&*ours);
+        let ours = Decimal::new(id);
+        let begun_for = request.stream.then_some(ours.as_str());
         if status.is_success() && is_event_stream(&parts.headers) {
             // Boxed: a JSON answer does not carry the state of reading events.
             let skipped = Skipped { proof, last: None };
@@ -96,7 +97,7 @@ impl Http {
             }
         };
         let bytes = match scanned {
-            Ok(found) if status.is_success() => match payload::reply(pieces, found, &ours) {
+            Ok(found) if status.is_success() => match payload::reply(pieces, found, ours.as_str()) {
                 Ok(reply) => return Ok(ReceivedAnswer::Whole(reply.into())),
                 Err(pieces) => pieces.into_bytes(),
             },
@@ -297,7 +298,7 @@ impl Http {
             return Ok(None);
         }
         let data = match scanned {
-            Ok(found) => match payload::reply(data, found, &id.to_string()) {
+            Ok(found) => match payload::reply(data, found, Decimal::new(id).as_str()) {
                 Ok(reply) => return Ok(Some(reply.into())),
                 Err(data) => data,
             },
@@ -344,7 +345,7 @@ impl Http {
 
 /// Returns the result of an answer that lists nothing by `null` or `[]`.
 fn absent_list<'a>(id: u64, method: &str, answer: &'a [u8]) -> Option<&'a RawValue> {
-    List::of_method(method).and_then(|_| absent_result(answer, &id.to_string()))
+    List::of_method(method).and_then(|_| absent_result(answer, Decimal::new(id).as_str()))
 }
 
 /// Reads a message that answers request `id`, leniently; `Err`: it is that answer, and unreadable for this

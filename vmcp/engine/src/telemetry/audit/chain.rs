@@ -1,9 +1,11 @@
 //! [`HashChain`]: each line holds the SHA-256 of the line before it, so that a changed, removed or added line
 //! shows.
 
+use std::ops::Range;
+
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
-use uuid::fmt::Hyphenated;
+use vmcp_json::decimal::Decimal;
 
 use super::field::{hex_digits, hex_text};
 
@@ -20,6 +22,42 @@ pub(super) const STREAM: &str = "stream";
 /// shorter.
 pub(super) const MAX_LINE_BYTES: u64 = 16 << 20;
 
+// The name of one series in files takes the place of the other in a line.
+const _: () = assert!(MAIN.len() == BUSY.len());
+/// Text between the name of the series and the number.
+const SEQ: &str = r#"","seq":"#;
+/// Text between the number and the digest of the line before.
+const PREV: &str = r#","prev":""#;
+/// The end of each line.
+const END: &str = "\"}}\n";
+/// Bytes of a line from the digest of the line before it on.
+const LAST_BYTES: usize = GENESIS.len() + END.len();
+
+/// The member `chain`, at the end of each line of a process.
+#[derive(Debug)]
+pub(super) struct ChainMember {
+    /// Its text up to the number, with the name of the main series.
+    begin: String,
+}
+
+impl ChainMember {
+    /// Prepares the lines of a process.
+    pub(super) fn new(process: Uuid) -> ChainMember {
+        ChainMember { begin: format!(r#","chain":{{"process":"{process}","series":"{MAIN}{SEQ}"#) }
+    }
+
+    /// Appends the line of an event: its text and its member `chain`, with zeros for the digest of the line
+    /// before it. [`HashChain::link`] writes that digest.
+    pub(super) fn append_line(&self, json: &[u8], number: u64, lines: &mut Vec<u8>) {
+        lines.extend_from_slice(json.strip_suffix(b"}").unwrap_or(json));
+        lines.extend_from_slice(self.begin.as_bytes());
+        lines.extend_from_slice(Decimal::new(number).as_bytes());
+        lines.extend_from_slice(PREV.as_bytes());
+        lines.extend_from_slice(GENESIS.as_bytes());
+        lines.extend_from_slice(END.as_bytes());
+    }
+}
+
 /// The end of one series of lines.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HashChain {
@@ -34,30 +72,34 @@ impl HashChain {
         HashChain { series, last: last_line.map_or([0; 32], sha256) }
     }
 
-    /// Adds the line of an event to `lines`, with its place in the chain and its line end, and puts it at the
-    /// end of the chain. Returns the line.
-    pub(super) fn add<'a>(
-        &mut self,
-        json: &[u8],
-        process: Uuid,
-        number: u64,
-        lines: &'a mut Vec<u8>,
-    ) -> &'a [u8] {
-        let begin = lines.len();
-        lines.extend_from_slice(json.strip_suffix(b"}").unwrap_or(json));
-        lines.extend_from_slice(br#","chain":{"process":""#);
-        lines.extend_from_slice(process.hyphenated().encode_lower(&mut [0; Hyphenated::LENGTH]).as_bytes());
-        lines.extend_from_slice(br#"","series":""#);
-        lines.extend_from_slice(self.series.as_bytes());
-        lines.extend_from_slice(br#"","seq":"#);
-        // Writing to a vector does not fail.
-        let _ = serde_json::to_writer(&mut *lines, &number);
-        lines.extend_from_slice(br#","prev":""#);
-        lines.extend_from_slice(hex_digits(&self.last).as_flattened());
-        lines.extend_from_slice(b"\"}}\n");
-        let line = lines.get(begin..).unwrap_or_default();
-        self.append(line);
+    /// Puts a line of [`ChainMember`] at the end of a chain in a file: writes the name of the series and the
+    /// digest of the line before it in their places.
+    pub(super) fn link(&mut self, line: &mut [u8]) {
+        if self.series != MAIN
+            && let Some(place) = series_place(line)
+            && let Some(name) = line.get_mut(place)
+        {
+            overwrite(name, self.series.as_bytes());
+        }
+        self.append_linked(line);
+    }
+
+    /// Returns a line of [`ChainMember`] with a name of the series of any length, at the end of the chain.
+    pub(super) fn link_copy(&mut self, line: &[u8]) -> Vec<u8> {
+        let place = series_place(line).unwrap_or_default();
+        let (before, after) = (line.get(..place.start), line.get(place.end..));
+        let series = self.series.as_bytes();
+        let mut line = [before.unwrap_or_default(), series, after.unwrap_or_default()].concat();
+        self.append_linked(&mut line);
         line
+    }
+
+    /// Writes the digest of the line before into a line, and puts that at the end.
+    fn append_linked(&mut self, line: &mut [u8]) {
+        if let Some((_, last)) = line.split_last_chunk_mut::<LAST_BYTES>() {
+            overwrite(last, hex_digits(&self.last).as_flattened());
+        }
+        self.append(line);
     }
 
     /// True before the first line.
@@ -71,6 +113,21 @@ impl HashChain {
     }
 }
 
+/// Returns the place of the name of the series in a line of [`ChainMember`].
+fn series_place(line: &[u8]) -> Option<Range<usize>> {
+    let (before, _) = line.split_last_chunk::<{ PREV.len() + LAST_BYTES }>()?;
+    let digits = before.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let end = before.len().checked_sub(digits + SEQ.len())?;
+    Some(end.checked_sub(MAIN.len())?..end)
+}
+
+/// Writes a text over the begin of `place`.
+fn overwrite(place: &mut [u8], text: &[u8]) {
+    for (before, byte) in place.iter_mut().zip(text) {
+        *before = *byte;
+    }
+}
+
 /// Returns the digest of a line, in hex.
 pub(super) fn digest(line: &[u8]) -> String {
     hex_text(&sha256(line))
@@ -78,4 +135,40 @@ pub(super) fn digest(line: &[u8]) -> String {
 
 fn sha256(line: &[u8]) -> [u8; 32] {
     Sha256::digest(line.strip_suffix(b"\n").unwrap_or(line)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the line as it is written out in full.
+    fn expected(event: &str, series: &str, number: u64, before: &[u8; 32]) -> String {
+        let (process, prev) = (Uuid::nil(), hex::encode(before));
+        let event = event.strip_suffix('}').unwrap();
+        let chain = format!(
+            r#","chain":{{"process":"{process}","series":"{series}","seq":{number},"prev":"{prev}"}}}}"#
+        );
+        format!("{event}{chain}\n")
+    }
+
+    #[test]
+    fn a_line_names_its_process_its_series_its_number_and_the_line_before() {
+        let member = ChainMember::new(Uuid::nil());
+        // An event may end as a line does, and numbers have any length.
+        let events = [r#"{"a":1}"#, "{}", r#"{"main":"\",\"seq\":7,\"prev\":\"main"}"#];
+        for series in [MAIN, BUSY, STREAM] {
+            let (mut chain, mut before) = (HashChain::new(series, None), [0; 32]);
+            for (event, number) in events.into_iter().zip([1, 90, u64::MAX]) {
+                let mut line = Vec::new();
+                member.append_line(event.as_bytes(), number, &mut line);
+                if series == STREAM {
+                    line = chain.link_copy(&line);
+                } else {
+                    chain.link(&mut line);
+                }
+                assert_eq!(String::from_utf8(line).unwrap(), expected(event, series, number, &before));
+                before = chain.last;
+            }
+        }
+    }
 }

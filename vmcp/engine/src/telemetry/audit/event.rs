@@ -16,7 +16,8 @@ use vmcp_backend::SessionId;
 use vmcp_wire::methods;
 
 use self::json_text::{
-    push_address, push_field, push_hex_member, push_number, push_object, push_string, push_time, push_value,
+    push_address, push_field, push_fraction, push_hex_member, push_integer, push_object, push_string,
+    push_time, push_value,
 };
 use super::event_id;
 use crate::access::identity::Principal;
@@ -288,17 +289,17 @@ impl<'a> EventFacts<'a> {
         push_hex_member(json, r#","traceId":"#, self.trace);
         if let Some(figures) = &self.figures {
             json.extend_from_slice(br#","latencyMs":"#);
-            push_number(json, figures.latency_ms);
+            push_fraction(json, figures.latency_ms);
             json.extend_from_slice(br#","requests":"#);
-            push_number(json, figures.requests);
+            push_integer(json, figures.requests.into());
             json.extend_from_slice(br#","bytesIn":"#);
-            push_number(json, figures.bytes_in);
+            push_integer(json, figures.bytes_in);
             json.extend_from_slice(br#","bytesOut":"#);
-            push_number(json, figures.bytes_out);
+            push_integer(json, figures.bytes_out);
         }
         if self.left_out > 0 {
             json.extend_from_slice(br#","leftOut":"#);
-            push_number(json, self.left_out);
+            push_integer(json, self.left_out);
         }
         json.push(b'}');
     }

@@ -3,42 +3,31 @@
 use std::io;
 use std::path::Path;
 
-use uuid::Uuid;
-
 use super::chain::{BUSY, HashChain, MAIN};
 use super::event::queued_event::QueuedEvent;
 use super::rotating_file::RotatingFile;
 use super::shares::FileShares;
 
-/// Bytes of lines that are written at once at most, 64 KiB. A file is rotated before such a piece.
-const MAX_PENDING_BYTES: usize = 64 << 10;
+/// Bytes of lines that are written at once, 64 KiB and the rest of the last line. A file is rotated before
+/// such a piece.
+pub(super) const MAX_PIECE_BYTES: usize = 64 << 10;
 
-/// The file that an event goes to.
+/// The file that a line goes to, and the number of its lines before it that are not written yet either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    Main,
-    Busy,
+    Main(usize),
+    Busy(usize),
 }
 
-/// The outcome of writing what was added to a file.
+/// The outcome of writing lines to a file.
 #[derive(Debug, Default)]
 pub(super) struct Flushed {
-    /// Lines that are in the file.
-    pub(super) lines: usize,
-    /// The reason why further ones are not.
+    /// Number of the first lines, which are in the file.
+    pub(super) written: usize,
+    /// Number of further lines, which are not.
+    pub(super) lost: usize,
+    /// The reason for that.
     pub(super) fault: Option<io::Error>,
-}
-
-impl Flushed {
-    /// Returns the outcome of the next line, in their order.
-    pub(super) fn next(&mut self) -> io::Result<()> {
-        if self.lines > 0 {
-            self.lines -= 1;
-            return Ok(());
-        }
-        // The reason itself comes with the first line; later ones were not tried.
-        Err(self.fault.take().unwrap_or_else(|| io::Error::other("a line before it could not be written")))
-    }
 }
 
 /// The files.
@@ -46,11 +35,12 @@ impl Flushed {
 pub(super) struct FileSeries {
     main: ChainedFile,
     busy: ChainedFile,
+    /// Lines that wait to be written to the second file; those of the first one stay in their batch.
+    busy_lines: Vec<u8>,
     shares: FileShares,
 }
 
-/// A file, its chain and the lines that wait to be written. The file holds a whole chain: a line that could
-/// not be written has no successor.
+/// A file and its chain. The file holds a whole chain: a line that could not be written has no successor.
 #[derive(Debug)]
 struct ChainedFile {
     file: RotatingFile,
@@ -58,9 +48,8 @@ struct ChainedFile {
     written: HashChain,
     /// The chain up to the last line that waits.
     chain: HashChain,
-    pending: Vec<u8>,
-    /// Lines in `pending`.
-    lines: usize,
+    /// Lines that wait.
+    waiting: usize,
 }
 
 impl FileSeries {
@@ -72,29 +61,30 @@ impl FileSeries {
         let busy = RotatingFile::new(busy_path.into(), max_bytes, max_files);
         let (main, busy) = (ChainedFile::new(MAIN, main), ChainedFile::new(BUSY, busy));
         let has_earlier = !main.chain.is_empty();
-        FileSeries { main, busy, shares: FileShares::new(max_bytes, has_earlier) }
+        let shares = FileShares::new(max_bytes, has_earlier);
+        FileSeries { main, busy, busy_lines: Vec::new(), shares }
     }
 
-    /// Adds an event; returns its line and where it goes. It is written by [`Self::flush`].
-    pub(super) fn add(&mut self, event: &QueuedEvent, json: &[u8], process: Uuid) -> (&[u8], Place) {
-        let bytes = json.len() as u64 + super::chain::GENESIS.len() as u64;
-        let (file, place) = if self.shares.admit(event.share, event.is_denial, bytes) {
-            (&mut self.main, Place::Main)
-        } else {
-            (&mut self.busy, Place::Busy)
-        };
-        file.lines += 1;
-        (file.chain.add(json, process, event.number, &mut file.pending), place)
+    /// Puts the line of an event at the end of the chain of a file, and returns its place. The caller keeps
+    /// the lines of the first file for [`Self::flush`].
+    pub(super) fn add(&mut self, event: &QueuedEvent, line: &mut [u8]) -> Place {
+        if self.shares.admit(event.share, event.is_denial, line.len() as u64) {
+            return Place::Main(self.main.link(line));
+        }
+        let before = self.busy.link(line);
+        self.busy_lines.extend_from_slice(line);
+        Place::Busy(before)
     }
 
-    /// True when as much waits as is written at once.
+    /// True when as much waits for the second file as is written at once.
     pub(super) fn is_full(&self) -> bool {
-        self.main.pending.len().max(self.busy.pending.len()) >= MAX_PENDING_BYTES
+        self.busy_lines.len() >= MAX_PIECE_BYTES
     }
 
-    /// Writes what was added: to the first file, and to that of principals beyond their share.
-    pub(super) fn flush(&mut self) -> [Flushed; 2] {
-        let flushed = [self.main.flush(), self.busy.flush()];
+    /// Writes the lines that were added: to the first file, and to that of principals beyond their share.
+    pub(super) fn flush(&mut self, main_lines: &[u8]) -> [Flushed; 2] {
+        let flushed = [self.main.flush(main_lines), self.busy.flush(&self.busy_lines)];
+        self.busy_lines.clear();
         if self.main.file.take_rotated() {
             self.shares.begin_file();
         }
@@ -105,37 +95,47 @@ impl FileSeries {
 impl ChainedFile {
     fn new(series: &'static str, file: RotatingFile) -> ChainedFile {
         let chain = HashChain::new(series, file.last_line().as_deref());
-        ChainedFile { file, written: chain, chain, pending: Vec::new(), lines: 0 }
+        ChainedFile { file, written: chain, chain, waiting: 0 }
     }
 
-    fn flush(&mut self) -> Flushed {
-        let mut flushed = Flushed { lines: 0, fault: None };
-        if self.pending.is_empty() {
-            return flushed;
+    /// Puts a line at the end of the chain; returns the number of lines that wait before it.
+    fn link(&mut self, line: &mut [u8]) -> usize {
+        self.chain.link(line);
+        self.waiting += 1;
+        self.waiting - 1
+    }
+
+    /// Writes the lines that wait.
+    fn flush(&mut self, lines: &[u8]) -> Flushed {
+        let waiting = std::mem::take(&mut self.waiting);
+        if lines.is_empty() {
+            return Flushed::default();
         }
-        if self.file.append(&self.pending).is_ok() {
-            flushed.lines = self.lines;
+        if self.file.append(lines).is_ok() {
             self.written = self.chain;
-        } else {
-            // As many lines as have room.
-            for line in self.pending.split_inclusive(|byte| *byte == b'\n') {
-                if let Err(error) = self.file.append(line) {
-                    flushed.fault = Some(error);
-                    break;
-                }
-                self.written.append(line);
-                flushed.lines += 1;
-            }
-            self.chain = self.written;
+            return Flushed { written: waiting, ..Flushed::default() };
         }
-        self.pending.clear();
-        self.lines = 0;
+        let mut flushed = Flushed::default();
+        // As many lines as have room.
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            if let Err(error) = self.file.append(line) {
+                flushed.fault = Some(error);
+                break;
+            }
+            self.written.append(line);
+            flushed.written += 1;
+        }
+        flushed.lost = waiting.saturating_sub(flushed.written);
+        self.chain = self.written;
         flushed
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
+    use super::super::chain::ChainMember;
     use super::super::event::queued_event::ShareKey;
     use super::super::otlp_logs::EventTrace;
     use super::super::verify;
@@ -155,10 +155,17 @@ mod tests {
         (event, json)
     }
 
-    fn write(series: &mut FileSeries, (event, json): &(QueuedEvent, String), process: Uuid) {
-        series.add(event, json.as_bytes(), process);
-        let written: usize = series.flush().into_iter().map(|flushed| flushed.lines).sum();
-        assert_eq!(written, 1);
+    fn line((event, json): &(QueuedEvent, String), process: Uuid) -> Vec<u8> {
+        let mut line = Vec::new();
+        ChainMember::new(process).append_line(json.as_bytes(), event.number, &mut line);
+        line
+    }
+
+    fn write(series: &mut FileSeries, event: &(QueuedEvent, String), process: Uuid) {
+        let mut line = line(event, process);
+        let is_main = matches!(series.add(&event.0, &mut line), Place::Main(0));
+        let flushed = series.flush(if is_main { &line } else { &[] });
+        assert_eq!(flushed.map(|flushed| flushed.written).into_iter().sum::<usize>(), 1);
     }
 
     #[test]
@@ -207,17 +214,20 @@ mod tests {
         let mut series = FileSeries::new(&path, 100_000, 2);
         let process = Uuid::new_v4();
         let mut add = |numbers: std::ops::Range<u64>| {
-            for number in numbers {
-                let (event, json) = event(number, "10.0.0.1", 10);
-                assert_eq!(series.add(&event, json.as_bytes(), process).1, Place::Main);
+            let mut piece = Vec::new();
+            for (before, number) in numbers.enumerate() {
+                let event = event(number, "10.0.0.1", 10);
+                let mut line = line(&event, process);
+                assert_eq!(series.add(&event.0, &mut line), Place::Main(before));
+                piece.extend_from_slice(&line);
             }
-            let [main, _] = series.flush();
-            (main.lines, main.fault.is_some())
+            let [main, _] = series.flush(&piece);
+            (main.written, main.lost, main.fault.is_some())
         };
-        assert_eq!(add(1..4), (0, true));
+        assert_eq!(add(1..4), (0, 3, true));
         std::fs::remove_file(folder.path().join("a")).unwrap();
-        assert_eq!(add(4..7), (3, false));
-        assert_eq!(add(7..9), (2, false));
+        assert_eq!(add(4..7), (3, 0, false));
+        assert_eq!(add(7..9), (2, 0, false));
         let report = verify::verify(&[path]).unwrap();
         assert!(report.faults.is_empty() && report.events == 5, "{report:?}");
     }

@@ -3,11 +3,16 @@
 //! This file and `sink` name each other: targets travel in the queue, so that a change of targets keeps its
 //! place among the events.
 
+pub(super) mod batch;
+
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use uuid::Uuid;
 
+use self::batch::{Batch, MAX_TAKEN_BYTES, OVERHEAD};
+use super::chain::ChainMember;
 use super::event::queued_event::{QueuedEvent, ShareKey};
 use super::sink::Targets;
 
@@ -16,63 +21,12 @@ pub(super) const MAX_WAITING_BYTES: usize = 8 << 20;
 /// Part of [`MAX_WAITING_BYTES`] that events of one principal may take, so that its flood does not make
 /// the events of others be dropped.
 const SHARE_OF_QUEUE: usize = 4;
-/// Bytes of events that the thread takes at once, 64 KiB and the rest of the last one.
-const MAX_TAKEN_BYTES: usize = 64 << 10;
 /// Time for which an event waits for others that are written with it.
 const COLLECTING: Duration = Duration::from_millis(10);
-/// Bytes that an event takes beside its text.
-const OVERHEAD: usize = 160;
+/// Empty batches that the queue keeps for their memory.
+const MAX_SPARES: usize = 2;
 /// Bytes of events from which on one principal may have filled its part.
 const SHARED_BYTES: usize = MAX_WAITING_BYTES / SHARE_OF_QUEUE;
-
-/// An item that the thread takes from the queue.
-#[derive(Debug)]
-pub(super) enum Next {
-    /// An event, and the length of its text.
-    Event(QueuedEvent, usize),
-    /// The events that follow go to other targets.
-    Targets(Box<Targets>),
-}
-
-/// Items that the thread takes at once, at most [`MAX_TAKEN_BYTES`] and the rest of the last event. The texts
-/// of their events are one buffer, which the queue uses again: an event costs no allocation.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    items: Vec<Next>,
-    texts: Vec<u8>,
-    bytes: usize,
-    /// Items that do not wait for others: a call or a reload waits for them.
-    urgent: usize,
-}
-
-impl Batch {
-    /// Takes the items out, in their order, each with its text.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (Next, &[u8])> {
-        let mut texts = self.texts.as_slice();
-        self.items.drain(..).map(move |next| {
-            let length = if let Next::Event(_, length) = &next { *length } else { 0 };
-            let (text, rest) = texts.split_at_checked(length).unwrap_or_default();
-            texts = rest;
-            (next, text)
-        })
-    }
-
-    /// Returns the empty batch, with its memory unless a large event made that large.
-    fn emptied(mut self) -> Batch {
-        self.items.clear();
-        self.texts.clear();
-        self.texts.shrink_to(2 * MAX_TAKEN_BYTES);
-        Batch { items: self.items, texts: self.texts, bytes: 0, urgent: 0 }
-    }
-
-    /// Returns the bytes of each event, with its share.
-    fn shares(&self) -> impl Iterator<Item = (ShareKey, usize)> {
-        self.items.iter().filter_map(|next| match next {
-            Next::Event(event, length) => Some((event.share, length + OVERHEAD)),
-            Next::Targets(_) => None,
-        })
-    }
-}
 
 /// Items that were taken at once.
 #[derive(Debug, Default)]
@@ -90,15 +44,17 @@ enum Reader {
     Busy,
     /// Waits for an event.
     Waits,
-    /// Waits for events to write together with the first one, unless that is urgent.
+    /// Waits for events to write together, unless one of them is urgent.
     Collects,
 }
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct AuditQueue {
     waiting: Mutex<Waiting>,
     changed: Condvar,
+    /// The end of each line.
+    member: ChainMember,
 }
 
 #[derive(Debug, Default)]
@@ -107,8 +63,8 @@ struct Waiting {
     full: VecDeque<Batch>,
     /// The batch that takes the next item.
     last: Batch,
-    /// An empty batch with the memory of a written batch.
-    spare: Batch,
+    /// Empty batches with the memory of written ones.
+    spares: Vec<Batch>,
     bytes: usize,
     /// Bytes of each share. Counted once more than [`SHARED_BYTES`] wait, until that is half of it: below,
     /// every share has room, and an event pays for no look-up.
@@ -158,14 +114,21 @@ impl Waiting {
         true
     }
 
+    /// Keeps the memory of an empty batch for the events to come.
+    fn keep(&mut self, spare: Batch) {
+        if spare.has_memory() && self.spares.len() < MAX_SPARES {
+            self.spares.push(spare);
+        }
+    }
+
     fn is_empty(&self) -> bool {
-        self.full.is_empty() && self.last.items.is_empty()
+        self.full.is_empty() && self.last.is_empty()
     }
 
     /// Returns the batch for the next item.
     fn last_batch(&mut self) -> &mut Batch {
         if self.last.bytes >= MAX_TAKEN_BYTES {
-            let next = std::mem::take(&mut self.spare);
+            let next = self.spares.pop().unwrap_or_default();
             self.full.push_back(std::mem::replace(&mut self.last, next));
         }
         &mut self.last
@@ -174,7 +137,7 @@ impl Waiting {
     /// Takes the oldest batch out.
     fn pop(&mut self) -> Batch {
         let batch = self.full.pop_front().unwrap_or_else(|| {
-            let next = std::mem::take(&mut self.spare);
+            let next = self.spares.pop().unwrap_or_default();
             std::mem::replace(&mut self.last, next)
         });
         self.bytes -= batch.bytes;
@@ -195,6 +158,11 @@ impl Waiting {
 }
 
 impl AuditQueue {
+    /// Makes the empty queue of a process, which its lines name.
+    pub(super) fn new(process: Uuid) -> AuditQueue {
+        AuditQueue { waiting: Mutex::default(), changed: Condvar::new(), member: ChainMember::new(process) }
+    }
+
     /// Queues an event and its text under the next number. Returns false if the queue is full: the written
     /// events then lack the number.
     pub(super) fn push(&self, mut event: QueuedEvent, json: &[u8]) -> bool {
@@ -205,14 +173,9 @@ impl AuditQueue {
         if waiting.closed || waiting.bytes + bytes > MAX_WAITING_BYTES || !waiting.admit(event.share, bytes) {
             return false;
         }
-        let urgent = usize::from(event.written.is_some());
         waiting.bytes += bytes;
-        waiting.urgent += urgent;
-        let batch = waiting.last_batch();
-        batch.bytes += bytes;
-        batch.urgent += urgent;
-        batch.texts.extend_from_slice(json);
-        batch.items.push(Next::Event(event, json.len()));
+        waiting.urgent += usize::from(event.written.is_some());
+        waiting.last_batch().add(event, json, bytes, &self.member);
         let wakes = waiting.wakes();
         drop(waiting);
         if wakes {
@@ -222,22 +185,36 @@ impl AuditQueue {
     }
 
     /// Waits for events, at most for `timeout`, and takes the ones there; `written` is the batch before. A
-    /// wake-up and a write cost more than an event: the first one waits [`COLLECTING`] for others.
+    /// wake-up and a write cost more than an event: each one waits up to [`COLLECTING`] for others. While
+    /// events come, the thread looks for them by its own clock, and calls do not wake it.
     pub(super) fn take(&self, written: Batch, timeout: Duration) -> Taken {
+        let is_flowing = written.events > 1;
         let spare = written.emptied();
         let mut waiting = self.waiting.lock();
-        waiting.spare = spare;
+        waiting.keep(spare);
+        if is_flowing || !waiting.is_empty() {
+            self.collect(&mut waiting);
+        }
         if waiting.is_empty() && !waiting.closed {
             waiting.reader = Reader::Waits;
             self.changed.wait_for(&mut waiting, timeout);
-        }
-        if !waiting.is_empty() && !waiting.is_due() {
-            waiting.reader = Reader::Collects;
-            self.changed.wait_for(&mut waiting, COLLECTING);
+            if waiting.is_empty() {
+                waiting.spares.clear();
+            } else {
+                self.collect(&mut waiting);
+            }
         }
         waiting.reader = Reader::Busy;
         let batch = waiting.pop();
         Taken { batch, is_last: waiting.closed && waiting.is_empty() }
+    }
+
+    /// Waits for events that are written together, unless what waits is due.
+    fn collect(&self, waiting: &mut MutexGuard<'_, Waiting>) {
+        if !waiting.is_due() {
+            waiting.reader = Reader::Collects;
+            self.changed.wait_for(waiting, COLLECTING);
+        }
     }
 
     /// Takes events again, for these targets.
@@ -245,9 +222,7 @@ impl AuditQueue {
         let mut waiting = self.waiting.lock();
         waiting.closed = false;
         waiting.urgent += 1;
-        let batch = waiting.last_batch();
-        batch.urgent += 1;
-        batch.items.push(Next::Targets(Box::new(targets)));
+        waiting.last_batch().add_targets(targets);
         drop(waiting);
         self.changed.notify_one();
     }
@@ -258,21 +233,32 @@ impl AuditQueue {
         self.changed.notify_one();
     }
 
-    /// Returns the number of an event that is written after the queue is closed.
-    pub(super) fn take_number(&self) -> u64 {
-        let mut waiting = self.waiting.lock();
-        waiting.last_number += 1;
-        waiting.last_number
+    /// Returns a batch of events, each with its text, that are written after the queue is closed.
+    pub(super) fn closing_batch(&self, events: Vec<(QueuedEvent, Vec<u8>)>) -> Batch {
+        let (mut waiting, mut batch) = (self.waiting.lock(), Batch::default());
+        for (event, json) in events {
+            waiting.last_number += 1;
+            let event = QueuedEvent { number: waiting.last_number, ..event };
+            batch.add(event, &json, json.len() + OVERHEAD, &self.member);
+        }
+        batch
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use tokio::sync::oneshot;
 
     use super::super::otlp_logs::EventTrace;
+    use super::batch::Next;
     use super::*;
     use crate::access::identity::Principal;
+
+    fn queue() -> AuditQueue {
+        AuditQueue::new(Uuid::nil())
+    }
 
     fn event(share: ShareKey) -> QueuedEvent {
         let (kind, trace) = ("mcp_request", EventTrace::default());
@@ -283,9 +269,26 @@ mod tests {
         queue.take(Batch::default(), Duration::ZERO)
     }
 
+    /// Takes the events out of a batch, each with the text of its line before the place in the chain.
+    fn drain(batch: &mut Batch) -> Vec<(QueuedEvent, String)> {
+        let (items, mut lines) = batch.drain();
+        let events = items.map(|next| {
+            let Next::Event { event, line, .. } = next else { panic!("events only") };
+            let text = String::from_utf8(lines.peek(line).to_vec()).unwrap();
+            lines.skip(line);
+            let (before, member) = text.split_once(r#","chain":"#).unwrap();
+            assert!(
+                member.contains(&format!(r#""seq":{},"#, event.number)) && text.ends_with("}}\n"),
+                "{text}"
+            );
+            (event, before.to_owned())
+        });
+        events.collect()
+    }
+
     #[test]
     fn one_principal_fills_its_share_of_the_queue_and_others_still_get_in() {
-        let queue = AuditQueue::default();
+        let queue = queue();
         let share = |address: &str| ShareKey::Principal(Principal::at(address).key());
         let large = "x".repeat(100_000);
         let taken = (0..1000).filter(|_| queue.push(event(share("10.0.0.1")), large.as_bytes())).count();
@@ -298,7 +301,7 @@ mod tests {
         let mut held = 0;
         loop {
             let mut taken = take(&queue).batch;
-            let texts: Vec<usize> = taken.drain().map(|(_, text)| text.len()).collect();
+            let texts: Vec<usize> = drain(&mut taken).iter().map(|(_, text)| text.len()).collect();
             if texts.is_empty() {
                 break;
             }
@@ -314,20 +317,19 @@ mod tests {
 
     #[test]
     fn an_event_that_is_dropped_leaves_a_gap_in_the_numbers() {
-        let queue = AuditQueue::default();
+        let queue = queue();
         assert!(!queue.push(event(ShareKey::Strangers), "x".repeat(MAX_WAITING_BYTES).as_bytes()));
         assert!(queue.push(event(ShareKey::Strangers), b"{}"));
         let mut taken = take(&queue);
-        let events: Vec<_> = taken.batch.drain().collect();
-        let [(Next::Event(event, _), b"{}")] = events.as_slice() else { panic!("an event waits") };
-        assert_eq!((event.number, taken.is_last), (2, false));
+        let numbers: Vec<_> = drain(&mut taken.batch).iter().map(|(event, _)| event.number).collect();
+        assert_eq!((numbers, taken.is_last), (vec![2], false));
         queue.close();
         assert!(take(&queue).is_last);
     }
 
     #[test]
     fn events_are_taken_together_and_one_that_is_waited_for_at_once() {
-        let queue = std::sync::Arc::new(AuditQueue::default());
+        let queue = std::sync::Arc::new(queue());
         let writer = std::sync::Arc::clone(&queue);
         let (sizes, taken) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -335,7 +337,7 @@ mod tests {
             loop {
                 let taken = writer.take(batch, Duration::from_mins(1));
                 batch = taken.batch;
-                let _ = sizes.send(batch.drain().count());
+                let _ = sizes.send(drain(&mut batch).len());
                 if taken.is_last {
                     break;
                 }
@@ -352,15 +354,42 @@ mod tests {
             turns += 1;
         }
         // One by one they would be as many turns as events.
-        assert!(turns < 500, "{turns}");
+        assert!(turns < 100, "{turns}");
         queue.close();
         thread.join().unwrap();
         assert_eq!(events, 1001);
     }
 
     #[test]
+    fn while_events_come_the_thread_keeps_time_and_a_call_wakes_it_for_much_or_haste() {
+        let queue = queue();
+        let text = "x".repeat(1000);
+        let reader = || queue.waiting.lock().reader;
+        queue.waiting.lock().reader = Reader::Collects;
+        let mut events = 0;
+        while reader() == Reader::Collects {
+            assert!(queue.push(event(ShareKey::Process), text.as_bytes()));
+            events += 1;
+        }
+        assert_eq!(events, MAX_TAKEN_BYTES.div_ceil(1000 + OVERHEAD));
+        let batch = take(&queue).batch;
+        let started = Instant::now();
+        let batch = queue.take(batch, Duration::ZERO).batch;
+        assert!(started.elapsed() >= COLLECTING, "the thread looks for events by its clock");
+        assert!(batch.is_empty());
+
+        queue.waiting.lock().reader = Reader::Collects;
+        let (written, _told) = oneshot::channel();
+        queue.push(QueuedEvent { written: Some(written), ..event(ShareKey::Process) }, b"{}");
+        assert_eq!(reader(), Reader::Busy);
+        queue.waiting.lock().reader = Reader::Waits;
+        queue.push(event(ShareKey::Process), b"{}");
+        assert_eq!(reader(), Reader::Busy);
+    }
+
+    #[test]
     fn batches_keep_the_order_and_the_texts_of_their_events() {
-        let queue = AuditQueue::default();
+        let queue = queue();
         let text = |number: usize| format!("{number}{}", "x".repeat(number % 997));
         for number in 0..3000 {
             let share = if number % 2 == 0 { ShareKey::Process } else { ShareKey::Strangers };
@@ -370,9 +399,8 @@ mod tests {
         loop {
             batch = queue.take(batch, Duration::ZERO).batch;
             let before = seen;
-            for (next, of_event) in batch.drain() {
-                let Next::Event(event, _) = next else { panic!("events only") };
-                assert_eq!((event.number, of_event), (seen as u64 + 1, text(seen).as_bytes()));
+            for (event, of_event) in drain(&mut batch) {
+                assert_eq!((event.number, of_event), (seen as u64 + 1, text(seen)));
                 seen += 1;
             }
             if seen == before {

@@ -12,14 +12,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use uuid::Uuid;
 use vmcp_config::Audit;
 
 use super::chain::{HashChain, STREAM};
 use super::event::queued_event::QueuedEvent;
-use super::file_series::{FileSeries, Place};
+use super::file_series::{FileSeries, MAX_PIECE_BYTES, Place};
 use super::otlp_logs::OtlpLogs;
-use super::queue::{AuditQueue, Batch, Next};
+use super::queue::AuditQueue;
+use super::queue::batch::{Batch, BatchLines, Next};
 use super::syslog::SyslogSender;
 use crate::metrics::Metrics;
 
@@ -114,18 +114,11 @@ pub(super) struct AuditSinks {
 }
 
 impl AuditSinks {
-    /// Starts the thread, which writes the events of `queue` to the targets in it. `process` names the
-    /// process in the lines.
-    pub(super) fn start(
-        queue: Arc<AuditQueue>,
-        process: Uuid,
-        left_out: LeftOut,
-        metrics: &Arc<Metrics>,
-    ) -> AuditSinks {
+    /// Starts the thread, which writes the events of `queue` to the targets in it.
+    pub(super) fn start(queue: Arc<AuditQueue>, left_out: LeftOut, metrics: &Arc<Metrics>) -> AuditSinks {
         let (running, ended) = sync_channel(0);
         let writer = AuditWriter {
             targets: Targets::default(),
-            process,
             stream: HashChain::new(STREAM, None),
             added: Vec::new(),
             metrics: Arc::clone(metrics),
@@ -163,10 +156,9 @@ impl Drop for AuditSinks {
 /// The thread's side of the queue.
 struct AuditWriter {
     targets: Targets,
-    process: Uuid,
     /// The chain of lines without a file.
     stream: HashChain,
-    /// Events whose file or whose other targets are not written yet.
+    /// Events that other targets get too, or a call waits for, and whose outcome is open.
     added: Vec<Added>,
     metrics: Arc<Metrics>,
     /// Time of the last log line about an event that was not written.
@@ -180,8 +172,8 @@ struct Added {
     line: Vec<u8>,
     /// The file that does not have the line yet.
     place: Option<Place>,
-    /// The outcome at the file.
-    in_file: io::Result<()>,
+    /// False if the file could not take the line.
+    is_in_file: bool,
 }
 
 impl AuditWriter {
@@ -191,18 +183,7 @@ impl AuditWriter {
         loop {
             let taken = queue.take(batch, TICK);
             batch = taken.batch;
-            for (next, json) in batch.drain() {
-                match next {
-                    Next::Event(event, _) => self.add(event, json),
-                    // The file before is closed first: it may be the same one.
-                    Next::Targets(targets) => {
-                        self.flush();
-                        self.targets = Targets::default();
-                        self.targets = targets.opened();
-                    }
-                }
-            }
-            self.flush();
+            self.write(&mut batch);
             if taken.is_last {
                 break;
             }
@@ -213,39 +194,68 @@ impl AuditWriter {
                 }
             }
         }
-        for (event, json) in left_out(true) {
-            self.add(QueuedEvent { number: queue.take_number(), ..event }, &json);
-        }
-        self.flush();
+        self.write(&mut queue.closing_batch(left_out(true)));
     }
 
-    /// Adds an event to the file, and keeps its line for the other targets, which get it by [`Self::flush`].
-    fn add(&mut self, event: QueuedEvent, json: &[u8]) {
+    /// Writes a batch to the targets.
+    fn write(&mut self, batch: &mut Batch) {
+        let (items, mut lines) = batch.drain();
+        for next in items {
+            match next {
+                Next::Event { event, line, .. } => self.add(event, line, &mut lines),
+                // The file before is closed first: it may be the same one.
+                Next::Targets(targets) => {
+                    self.flush(&mut lines);
+                    self.targets = Targets::default();
+                    self.targets = targets.opened();
+                }
+            }
+        }
+        self.flush(&mut lines);
+    }
+
+    /// Adds an event, whose line of `length` is the next one, to the file, and keeps a copy of that line for
+    /// the other targets, which get it by [`Self::flush`].
+    fn add(&mut self, event: QueuedEvent, length: usize, lines: &mut BatchLines<'_>) {
         let Targets { file, console, syslog, logs, .. } = &mut self.targets;
         let has_others = console.is_some() || syslog.is_some() || logs.is_some();
-        let mut alone = Vec::new();
-        let (line, place) = if let Some(file) = file {
-            let (line, place) = file.add(&event, json, self.process);
-            (line, Some(place))
+        let line = lines.peek(length);
+        let (place, copy) = if let Some(file) = file {
+            let place = file.add(&event, line);
+            (Some(place), if has_others { line.to_vec() } else { Vec::new() })
         } else {
-            (self.stream.add(json, self.process, event.number, &mut alone), None)
+            (None, self.stream.link_copy(line))
         };
-        let line = if has_others { line.to_vec() } else { Vec::new() };
-        self.added.push(Added { event, line, place, in_file: Ok(()) });
-        if self.targets.file.as_ref().is_some_and(FileSeries::is_full) {
-            self.flush_file();
+        if let Some(Place::Main(_)) = place {
+            lines.keep(length);
+        } else {
+            lines.skip(length);
+        }
+        if has_others || event.written.is_some() {
+            self.added.push(Added { event, line: copy, place, is_in_file: true });
+        }
+        let is_full = self.targets.file.as_ref().is_some_and(FileSeries::is_full);
+        if is_full || lines.waiting_bytes() >= MAX_PIECE_BYTES {
+            self.flush_file(lines);
         }
     }
 
-    /// Writes the files.
-    fn flush_file(&mut self) {
+    /// Writes the files, and counts the events that they do not take.
+    fn flush_file(&mut self, lines: &mut BatchLines<'_>) {
         let Some(file) = &mut self.targets.file else { return };
-        let [mut main, mut busy] = file.flush();
+        let flushed = file.flush(lines.take_waiting());
+        let [main, busy] = &flushed;
         for added in &mut self.added {
-            match added.place.take() {
-                Some(Place::Main) => added.in_file = main.next(),
-                Some(Place::Busy) => added.in_file = busy.next(),
-                None => {}
+            added.is_in_file &= match added.place.take() {
+                Some(Place::Main(before)) => before < main.written,
+                Some(Place::Busy(before)) => before < busy.written,
+                None => true,
+            };
+        }
+        for flushed in flushed {
+            self.metrics.audit_events_dropped.inc_by(flushed.lost as u64);
+            if let Some(error) = flushed.fault {
+                self.report(&error);
             }
         }
     }
@@ -253,18 +263,19 @@ impl AuditWriter {
     /// Writes the files, then the lines at the other targets, and tells the waiting calls. The file comes
     /// first: a slow console or syslog server delays no line of it. An event counts as written if each target
     /// that tells took it; a collector does not tell.
-    fn flush(&mut self) {
-        self.flush_file();
+    fn flush(&mut self, lines: &mut BatchLines<'_>) {
+        self.flush_file(lines);
         let mut flushed = std::mem::take(&mut self.added);
-        for Added { event, line, in_file, .. } in flushed.drain(..) {
-            let written = in_file.and(self.targets.send_elsewhere(&event, &line));
-            if let Err(error) = &written {
-                self.metrics.audit_events_dropped.inc();
+        for Added { event, line, is_in_file, .. } in flushed.drain(..) {
+            let elsewhere = self.targets.send_elsewhere(&event, &line);
+            if let Err(error) = &elsewhere {
+                // An event that the file lacks is counted already.
+                self.metrics.audit_events_dropped.inc_by(is_in_file.into());
                 self.report(error);
             }
             if let Some(waiting) = event.written {
                 // The call may have been cancelled meanwhile.
-                let _ = waiting.send(written.is_ok());
+                let _ = waiting.send(is_in_file && elsewhere.is_ok());
             }
         }
         // Empty, with its memory.
@@ -282,6 +293,7 @@ impl AuditWriter {
 #[cfg(test)]
 mod tests {
     use tokio::sync::oneshot;
+    use uuid::Uuid;
 
     use super::super::event::queued_event::ShareKey;
     use super::super::otlp_logs::EventTrace;
@@ -337,9 +349,9 @@ mod tests {
     }
 
     fn writing_to(target: Box<dyn Write + Send>, metrics: &Arc<Metrics>) -> AuditSinks {
-        let queue = Arc::<AuditQueue>::default();
+        let queue = Arc::new(AuditQueue::new(Uuid::nil()));
         queue.open(Targets { console: Some(target), ..Targets::default() });
-        AuditSinks::start(queue, Uuid::nil(), Box::new(|_| Vec::new()), metrics)
+        AuditSinks::start(queue, Box::new(|_| Vec::new()), metrics)
     }
 
     #[test]
@@ -365,13 +377,13 @@ mod tests {
         let noted = Arc::<Mutex<Vec<usize>>>::default();
         let console: Box<dyn Write + Send> = Box::new(Comparing(path.clone(), Arc::clone(&noted)));
         let file_settings = Some((path, 1 << 20, 2));
-        let queue = Arc::<AuditQueue>::default();
+        let queue = Arc::new(AuditQueue::new(Uuid::nil()));
         queue.open(Targets { file_settings, console: Some(console), ..Targets::default() });
         for _ in 0..3 {
             assert!(queue.push(event(), JSON));
         }
         let metrics = Arc::<Metrics>::default();
-        drop(AuditSinks::start(queue, Uuid::nil(), Box::new(|_| Vec::new()), &metrics));
+        drop(AuditSinks::start(queue, Box::new(|_| Vec::new()), &metrics));
         assert_eq!(*noted.lock(), [3, 3, 3]);
     }
 

@@ -29,6 +29,15 @@ pub trait CallObserver: fmt::Debug + Send + Sync {
         None
     }
 
+    /// True for the observer that keeps whole records; a process has at most one.
+    fn keeps_records(&self) -> bool {
+        false
+    }
+
+    /// Takes over the facts of a record that all observers have read. A copy would change the reference counts
+    /// of its parts, which all threads share.
+    fn keep(&self, _: &mut CallRecord) {}
+
     /// True if this observer wants the digest of arguments in a record.
     fn digests_arguments(&self) -> bool {
         false

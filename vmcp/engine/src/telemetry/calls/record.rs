@@ -123,41 +123,11 @@ impl CallRecord {
         }
     }
 
-    /// Returns a copy that may be kept after the call: the spans, which would stay open as long, and the
-    /// arguments are left out.
-    pub(in crate::telemetry) fn kept(&self) -> CallRecord {
-        CallRecord {
-            principal: self.principal.clone(),
-            session: self.session,
-            context: self.context,
-            origin: self.origin,
-            method: self.method.clone(),
-            backend: self.backend.clone(),
-            tool: self.tool.clone(),
-            subject: self.subject.clone(),
-            run: self.run.clone(),
-            policy: self.policy.clone(),
-            policy_version: self.policy_version.clone(),
-            webhooks: self.webhooks.clone(),
-            requests: self.requests,
-            bytes_in: self.bytes_in,
-            bytes_out: self.bytes_out,
-            transmission: self.transmission,
-            outcome: self.outcome,
-            error: self.error.clone(),
-            error_code: self.error_code,
-            client_era: self.client_era,
-            backend_era: self.backend_era,
-            transport: self.transport,
-            arguments: None,
-            arguments_digest: self.arguments_digest,
-            pending: self.pending,
-            took: self.took,
-            backend_took: self.backend_took,
-            trace: self.trace,
-            span: Span::none(),
-            exchange: Span::none(),
-        }
+    /// Takes the facts out, to be kept after the call; without the spans, which would stay open as long.
+    pub(in crate::telemetry) fn take(&mut self) -> CallRecord {
+        let empty = CallRecord::begin(Principal::default(), None, Origin::Client);
+        let record = std::mem::replace(self, empty);
+        CallRecord { span: Span::none(), exchange: Span::none(), ..record }
     }
 }
 

@@ -91,7 +91,7 @@ impl Drop for CallRecorder {
     fn drop(&mut self) {
         self.record.took = self.started.elapsed();
         self.record.backend_took += self.asked.take().map_or(Duration::ZERO, |asked| asked.elapsed());
-        self.observers.observe(&self.record);
+        self.observers.end(&mut self.record);
     }
 }
 

@@ -86,9 +86,26 @@ impl Entry {
 }
 
 impl CallObserver for RecentCalls {
-    fn observe(&self, record: &CallRecord) {
-        let (at, mut kept) = (SystemTime::now(), record.kept());
-        kept.arguments = record.arguments.as_ref().map(|arguments| arguments.cut(MAX_ARGUMENT_BYTES));
-        self.0.push_numbered(|number| Entry::Own(Arc::new(CallEntry { number, at, record: kept })));
+    fn observe(&self, _: &CallRecord) {}
+
+    fn keeps_records(&self) -> bool {
+        true
+    }
+
+    fn keep(&self, record: &mut CallRecord) {
+        let mut record = record.take();
+        if let Some(arguments) = &mut record.arguments
+            && arguments.text.len() > MAX_ARGUMENT_BYTES
+        {
+            *arguments = arguments.cut(MAX_ARGUMENT_BYTES);
+        }
+        let mut entry = Arc::new(CallEntry { number: 0, at: SystemTime::now(), record });
+        self.0.push_numbered(move |number| {
+            // The only reference.
+            if let Some(entry) = Arc::get_mut(&mut entry) {
+                entry.number = number;
+            }
+            Entry::Own(entry)
+        });
     }
 }

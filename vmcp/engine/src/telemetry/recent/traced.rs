@@ -150,10 +150,10 @@ mod tests {
     fn a_call_is_found_by_its_number_with_the_calls_within_it() {
         let calls = RecentCalls::default();
         let (short, long) = (Duration::from_millis(1), Duration::from_secs(5));
-        calls.observe(&record("alice", Origin::Step, short));
-        calls.observe(&record("bob", Origin::Step, short));
-        calls.observe(&record("alice", Origin::CallTool, short));
-        calls.observe(&CallRecord { trace: Some([7; 16]), ..record("alice", Origin::Client, long) });
+        calls.keep(&mut record("alice", Origin::Step, short));
+        calls.keep(&mut record("bob", Origin::Step, short));
+        calls.keep(&mut record("alice", Origin::CallTool, short));
+        calls.keep(&mut CallRecord { trace: Some([7; 16]), ..record("alice", Origin::Client, long) });
         let numbers = |text: &str| {
             let found = calls.traced(&WantedCall::parse(text).unwrap());
             found.iter().map(|it| (it.call.id.unwrap(), it.within)).collect::<Vec<_>>()
