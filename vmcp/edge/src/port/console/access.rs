@@ -19,11 +19,11 @@ use vmcp_console::links::ROOT;
 use vmcp_console::pages::sign_in::{self, SignInChoices};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Engine;
-use vmcp_engine::random::now;
+use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
 use super::forms;
-use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKey};
+use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKeys};
 use super::trying::waiting_calls::WaitingCalls;
 use crate::port::admin::audit::TokenKind;
 use crate::port::admin::{Admin, AdminGuard, audit, bearer, is_one_of};
@@ -43,7 +43,8 @@ pub(super) struct ConsoleDoor(Arc<DoorState>);
 
 struct DoorState {
     guard: AdminGuard,
-    key: SessionKey,
+    /// Random secret of this process, for sessions where no key is configured.
+    own_secret: [u8; 32],
     /// Places for forms to sign in that are being read.
     arriving: Semaphore,
     /// Places for sign-ins that ask the provider.
@@ -105,13 +106,18 @@ impl ConsoleDoor {
     pub(super) fn new(guard: AdminGuard) -> ConsoleDoor {
         let arriving = Semaphore::new(MAX_ARRIVING_SIGN_INS);
         let asking = Semaphore::new(MAX_ASKING_SIGN_INS);
-        let (key, provider, waiting) = (SessionKey::new(), Mutex::default(), Arc::default());
-        ConsoleDoor(Arc::new(DoorState { guard, key, arriving, asking, provider, waiting }))
+        let (own_secret, provider, waiting) = (random(), Mutex::default(), Arc::default());
+        ConsoleDoor(Arc::new(DoorState { guard, own_secret, arriving, asking, provider, waiting }))
     }
 
     /// Returns the state of the admin port.
     pub(super) fn admin(&self) -> &Admin {
         &self.0.guard.admin
+    }
+
+    /// Returns the keys of sessions of the configuration in force.
+    fn keys(&self) -> SessionKeys {
+        SessionKeys::new(&self.engine().snapshot().config.server.session_keys, &self.0.own_secret)
     }
 
     /// Returns the engine.
@@ -128,7 +134,7 @@ impl ConsoleDoor {
     pub(super) fn frame(&self, visitor: &Visitor) -> Frame {
         Frame {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            form_token: self.0.key.form_token(&visitor.session),
+            form_token: self.keys().form_token(&visitor.session),
             is_signed_in: !visitor.session.is_empty(),
             is_viewer: visitor.is_viewer,
             notice: None,
@@ -137,7 +143,7 @@ impl ConsoleDoor {
 
     /// Returns true if a form was made for this visitor.
     pub(super) fn has_form_token(&self, visitor: &Visitor, given: &str) -> bool {
-        self.0.key.is_form_token(&visitor.session, given)
+        self.keys().is_form_token(&visitor.session, given)
     }
 
     /// Returns the visitor of a request and the operator's name for audit events; `None`: a token is wanted.
@@ -172,14 +178,14 @@ impl ConsoleDoor {
         let session = cookie.to_owned();
         let server = &self.engine().snapshot().config.server;
         for (tokens, kind) in token_lists(server) {
-            if let Some(token) = self.0.key.token_of(cookie, tokens, now()) {
+            if let Some(token) = self.keys().token_of(cookie, tokens, now()) {
                 let name = audit::token_name(token.expose().as_bytes(), kind);
                 let is_viewer = kind == TokenKind::Viewer;
                 return Some((Visitor { session, is_viewer, is_proved: true, subject: None }, name));
             }
         }
         let config = server.console_sign_in.as_ref().filter(|_| server.console == ConsoleAccess::Oidc)?;
-        let CookiePerson { subject, role } = self.0.key.person_of(cookie, config, now())?;
+        let CookiePerson { subject, role } = self.keys().person_of(cookie, config, now())?;
         let (name, is_viewer) = (oidc::person_name(&subject), role == ConsoleRole::Viewer);
         Some((Visitor { session, is_viewer, is_proved: true, subject: Some(subject) }, name))
     }
@@ -353,7 +359,7 @@ pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -
         return (StatusCode::UNAUTHORIZED, page).into_response();
     };
     door.record_sign_in(&sender, Some(&audit::token_name(token.as_bytes(), kind)), "ok", false);
-    let cookie = door.0.key.session(token.as_bytes(), now() + SESSION_SECONDS);
+    let cookie = door.keys().session(token.as_bytes(), now() + SESSION_SECONDS);
     (door.set_cookie(&cookie, SESSION_SECONDS), Redirect::to(ROOT)).into_response()
 }
 

@@ -143,6 +143,27 @@ async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
 }
 
 #[tokio::test]
+async fn a_person_who_signed_in_at_one_replica_reads_and_gives_orders_at_another() {
+    let keyed = format!("{{ adminTokens: [{TOKEN}], sessionKeys: [one key of both replicas] }}");
+    let alone = format!("{{ adminTokens: [{TOKEN}] }}");
+    for (server, expected) in [(&keyed, StatusCode::OK), (&alone, StatusCode::UNAUTHORIZED)] {
+        let (one, other) = (at(&serving(server).await, LOOPBACK), at(&serving(server).await, LOOPBACK));
+        let body = format!("token={}", TOKEN.replace(' ', "+"));
+        let signed_in = send(&one, "POST", "/console/sign-in", &[], &body).await;
+        let cookie = signed_in.headers()[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
+        let with_cookie = [("cookie", cookie)];
+        let page = text(send(&one, "GET", "/console/", &with_cookie, "").await).await;
+        let seen = send(&other, "GET", "/console/", &with_cookie, "").await;
+        assert_eq!(seen.status(), expected, "{server}");
+        let body = format!("form_token={}", form_token(&page));
+        let ordered = send(&other, "POST", "/console/refresh?server=x", &with_cookie, &body).await;
+        let is_refused = ordered.status() == StatusCode::UNAUTHORIZED;
+        assert_eq!(is_refused, expected != StatusCode::OK, "{server}: {}", ordered.status());
+        assert_ne!(ordered.status(), StatusCode::FORBIDDEN, "{server}: the form of one is that of both");
+    }
+}
+
+#[tokio::test]
 async fn an_order_needs_the_form_token_of_its_own_session() {
     let engine = serving(&format!("{{ adminTokens: [{TOKEN}] }}")).await;
     let router = at(&engine, LOOPBACK);
