@@ -14,6 +14,7 @@ use vmcp_wire::methods;
 use crate::access::context_key::ContextKey;
 use crate::access::identity::Principal;
 use crate::access::policy::PolicyId;
+use crate::telemetry::operations::shortened;
 
 /// The facts of one call of an own tool, or of one authorized or denied way to a backend. Results are no part
 /// of it, except the first words of an error; arguments only if an observer asks for them.
@@ -124,17 +125,22 @@ impl CallRecord {
     }
 
     /// Returns a copy that may be kept after the call: the spans, which would stay open as long, and the
-    /// arguments are left out.
+    /// arguments are left out. Texts of the client are cut: a request with a URI of its whole size may reach
+    /// the only backend with resources, and a thousand records would hold gigabytes.
     pub(in crate::telemetry) fn kept(&self) -> CallRecord {
+        let method = match shortened(&self.method) {
+            Cow::Borrowed(_) => self.method.clone(),
+            Cow::Owned(beginning) => Cow::Owned(beginning),
+        };
         CallRecord {
             principal: self.principal.clone(),
             session: self.session,
             context: self.context,
             origin: self.origin,
-            method: self.method.clone(),
+            method,
             backend: self.backend.clone(),
             tool: self.tool.clone(),
-            subject: self.subject.clone(),
+            subject: self.subject.as_deref().map(|subject| shortened(subject).into()),
             run: self.run.clone(),
             policy: self.policy.clone(),
             policy_version: self.policy_version.clone(),
