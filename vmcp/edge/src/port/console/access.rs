@@ -312,15 +312,22 @@ pub(super) async fn admit(State(door): State<ConsoleDoor>, mut request: Request,
         return next.run(request).await;
     }
     let is_wrong = request.headers().contains_key(header::AUTHORIZATION);
-    if is_wrong || !matches!(*request.method(), Method::GET | Method::HEAD) {
+    let is_order = !matches!(*request.method(), Method::GET | Method::HEAD);
+    let had_session = cookie(request.headers(), &door.cookie_name()).is_some_and(|value| !value.is_empty());
+    if is_wrong || is_order {
         door.0.guard.record_refusal(&audit::sender(&request), request.uri().path(), is_wrong);
     }
     drop(request);
     if is_wrong && !door.0.guard.slow_down().await {
         return too_many("too many wrong tokens\n");
     }
+    let message = match (had_session, is_order) {
+        (true, true) => Some("Your session has ended, and the order was not carried out. Sign in again."),
+        (true, false) => Some("Your session has ended. Sign in again."),
+        (false, _) => None,
+    };
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    (StatusCode::UNAUTHORIZED, challenge, Html(sign_in::sign_in(&door.choices(), None))).into_response()
+    (StatusCode::UNAUTHORIZED, challenge, Html(sign_in::sign_in(&door.choices(), message))).into_response()
 }
 
 /// Middleware that refuses the orders of viewers.

@@ -140,6 +140,12 @@ async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
         .await;
     let after = send(&router, "GET", "/console/", &with_cookie, "").await;
     assert_eq!(after.status(), StatusCode::UNAUTHORIZED, "the cookie ends with its token");
+    assert!(text(after).await.contains("Your session has ended. Sign in again."));
+    let order = send(&router, "POST", "/console/refresh?server=x", &with_cookie, "form_token=00").await;
+    assert_eq!(order.status(), StatusCode::UNAUTHORIZED);
+    assert!(text(order).await.contains("the order was not carried out"));
+    let first = text(send(&router, "GET", "/console/", &[], "").await).await;
+    assert!(!first.contains("has ended"), "a first visit had no session: {first}");
 }
 
 #[tokio::test]
