@@ -90,6 +90,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .merge(outside)
         .route_layer(from_fn_with_state(door.clone(), access::only_if_served))
         .route_layer(from_fn(answer::add_security_headers))
+        .route_layer(from_fn(answer::path_prefix::put_before))
         .with_state(door)
 }
 

@@ -1,5 +1,7 @@
 //! Parts of the console's answers: headers of all, style sheet and script, JSON of servers as pages show it.
 
+pub(super) mod path_prefix;
+
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::Next;
