@@ -1,8 +1,8 @@
 //! Addresses behind a proxy that serves the console below a path of its own, and removes that path from
 //! requests: it names the path in `X-Forwarded-Prefix`.
 //!
-//! Pages name their addresses from the root of the host. For a request with the header, the prefix comes before
-//! those of the page, of redirects and of cookies. A page of another site cannot make a browser send the
+//! Pages name their addresses from the root of the host. For a request with the header, the prefix comes
+//! before the addresses of the page, of redirects and of cookies. A page of another site cannot make a browser send the
 //! header, and no answer is cached: a client can change its own answers alone.
 
 use axum::body::{Body, to_bytes};
