@@ -149,6 +149,27 @@ async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_a_page_for_browsers_and_words_for_programs() {
+    let router = at(&serving("{}").await, LOOPBACK);
+    for (path, status, words) in [
+        ("tool?name=%3Cb%3Egone", 404, "no tool is called `"),
+        ("server?server=gone", 404, "no server is called `gone`"),
+        ("tools?from=minus", 400, "query string"),
+        ("call?number=7", 404, "this call is not kept"),
+    ] {
+        let path = format!("/console/{path}");
+        let page = send(&router, "GET", &path, &[("accept", "text/html,*/*;q=0.8")], "").await;
+        assert_eq!(page.status().as_u16(), status, "{path}");
+        let page = text(page).await;
+        assert!(page.contains(words) && page.contains("<nav") && !page.contains("<b>"), "{path}: {page}");
+        let plain = send(&router, "GET", &path, &[("accept", "*/*")], "").await;
+        assert_eq!(plain.status().as_u16(), status, "{path}");
+        let plain = text(plain).await;
+        assert!(plain.contains(words) && !plain.contains("<nav"), "{path}: {plain}");
+    }
+}
+
+#[tokio::test]
 async fn a_person_who_signed_in_at_one_replica_reads_and_gives_orders_at_another() {
     let keyed = format!("{{ adminTokens: [{TOKEN}], sessionKeys: [one key of both replicas] }}");
     let alone = format!("{{ adminTokens: [{TOKEN}] }}");
