@@ -127,8 +127,11 @@ impl<'a> Members<'a> {
     }
 
     fn add(&mut self, root: &'a Value, name: &'a str, property: &'a Value) {
-        let place = self.places.get(name).and_then(|place| self.list.get_mut(*place));
-        let Some(known) = place else {
+        let known = match self.places.get(name) {
+            Some(place) => self.list.get_mut(*place),
+            None => None,
+        };
+        let Some(known) = known else {
             self.places.insert(name, self.list.len());
             self.list.push(Member { name, schema: Cow::Borrowed(property) });
             return;
