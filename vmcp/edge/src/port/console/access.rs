@@ -30,6 +30,8 @@ use crate::port::admin::{Admin, AdminGuard, audit, bearer, is_one_of};
 
 /// Most bytes of the form to sign in: 4 KiB, far above any token.
 const MAX_SIGN_IN_BYTES: usize = 4 << 10;
+/// Most bytes of the address of a wanted page: a third of the form, as the form escapes each byte.
+const MAX_NEXT_BYTES: usize = 1_000;
 /// Forms to sign in that are read at a time; further ones are answered with 429. Their senders are unknown:
 /// they must leave connections to probes.
 const MAX_ARRIVING_SIGN_INS: usize = 8;
@@ -317,6 +319,9 @@ pub(super) async fn admit(State(door): State<ConsoleDoor>, mut request: Request,
     if is_wrong || is_order {
         door.0.guard.record_refusal(&audit::sender(&request), request.uri().path(), is_wrong);
     }
+    // A person who signs in goes on to the page that they wanted. An order is not repeated.
+    let wanted = request.uri().path_and_query().and_then(|wanted| wanted.as_str().strip_prefix(ROOT));
+    let wanted = wanted.filter(|wanted| !is_order && is_page(wanted)).map(str::to_owned);
     drop(request);
     if is_wrong && !door.0.guard.slow_down().await {
         return too_many("too many wrong tokens\n");
@@ -327,7 +332,8 @@ pub(super) async fn admit(State(door): State<ConsoleDoor>, mut request: Request,
         (false, _) => None,
     };
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    (StatusCode::UNAUTHORIZED, challenge, Html(sign_in::sign_in(&door.choices(), message))).into_response()
+    let page = Html(sign_in::sign_in(&door.choices(), message, wanted.as_deref()));
+    (StatusCode::UNAUTHORIZED, challenge, page).into_response()
 }
 
 /// Middleware that refuses the orders of viewers.
@@ -362,12 +368,24 @@ pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -
         if !door.0.guard.slow_down().await {
             return too_many("too many wrong tokens\n");
         }
-        let page = Html(sign_in::sign_in(&door.choices(), Some("This is none of the server's tokens.")));
+        let message = Some("This is none of the server's tokens.");
+        let page = Html(sign_in::sign_in(&door.choices(), message, wanted_page(&pairs)));
         return (StatusCode::UNAUTHORIZED, page).into_response();
     };
     door.record_sign_in(&sender, Some(&audit::token_name(token.as_bytes(), kind)), "ok", false);
     let cookie = door.keys().session(token.as_bytes(), now() + SESSION_SECONDS);
-    (door.set_cookie(&cookie, SESSION_SECONDS), Redirect::to(ROOT)).into_response()
+    let next = format!("{ROOT}{}", wanted_page(&pairs).unwrap_or_default());
+    (door.set_cookie(&cookie, SESSION_SECONDS), Redirect::to(&next)).into_response()
+}
+
+/// Returns the page that a form to sign in names: its address behind [`ROOT`], and so on this host.
+fn wanted_page(pairs: &[(String, String)]) -> Option<&str> {
+    Some(forms::value(pairs, sign_in::NEXT)).filter(|next| is_page(next))
+}
+
+/// Returns true for an address that fits the form to sign in, and a header.
+fn is_page(address: &str) -> bool {
+    (1..=MAX_NEXT_BYTES).contains(&address.len()) && address.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Answers `POST /console/sign-out`: the browser forgets its cookie.

@@ -144,8 +144,19 @@ async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
     let order = send(&router, "POST", "/console/refresh?server=x", &with_cookie, "form_token=00").await;
     assert_eq!(order.status(), StatusCode::UNAUTHORIZED);
     assert!(text(order).await.contains("the order was not carried out"));
-    let first = text(send(&router, "GET", "/console/", &[], "").await).await;
+    let first = text(send(&router, "GET", "/console/logs?x=1", &[], "").await).await;
     assert!(!first.contains("has ended"), "a first visit had no session: {first}");
+    assert!(first.contains("name=\"next\" value=\"logs?x=1\""), "{first}");
+    for (next, location) in [
+        ("logs%3Fx%3D1", "/console/logs?x=1"),
+        ("%2F%2Fevil.example%2F", "/console///evil.example/"),
+        ("x%0D%0Ay", "/console/"),
+        ("", "/console/"),
+    ] {
+        let body = format!("token=another+token+of+some+length&next={next}");
+        let signed_in = send(&router, "POST", "/console/sign-in", &[], &body).await;
+        assert_eq!(signed_in.headers()[header::LOCATION], location, "{next}");
+    }
 }
 
 #[tokio::test]

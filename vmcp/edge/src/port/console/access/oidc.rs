@@ -132,7 +132,7 @@ pub(super) fn person_name(subject: &str) -> String {
 
 /// Returns the form to sign in, with a message.
 fn page(door: &ConsoleDoor, status: StatusCode, message: &str) -> Response {
-    (status, Html(sign_in::sign_in(&door.choices(), Some(message)))).into_response()
+    (status, Html(sign_in::sign_in(&door.choices(), Some(message), None))).into_response()
 }
 
 /// As [`page`], where the attempt is over.
