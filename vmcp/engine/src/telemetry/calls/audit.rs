@@ -9,6 +9,7 @@ use super::observer::CallObserver;
 use super::record::{CallRecord, Outcome};
 use super::refusal::Refusal;
 use crate::access::policy::PolicyId;
+use crate::telemetry::operations::shortened;
 
 /// Writes the audit lines, under the target `vmcp::audit`, by which they can be filtered and routed.
 #[derive(Debug)]
@@ -39,8 +40,8 @@ impl CallObserver for AuditLog {
         tracing::warn!(
             target: "vmcp::audit",
             subject = refusal.principal.identity.subject(),
-            called,
-            method,
+            called = &*shortened(called),
+            method = &*shortened(method),
             policy = refusal.reason,
             outcome = Outcome::Denied.label(),
             "call denied"
@@ -51,8 +52,9 @@ impl CallObserver for AuditLog {
 fn write(record: &CallRecord) {
     let called = record.tool.as_ref().map(|tool| tool.name.as_str());
     let own = record.origin.own_tool();
-    let method = &*record.method;
-    let item = called.or(record.subject.as_deref());
+    // Texts of clients, of any size: a flood of refused calls must not fill the log's disk.
+    let (method, item) = (shortened(&record.method), called.or(record.subject.as_deref()).map(shortened));
+    let (method, item) = (&*method, item.as_deref());
     if record.outcome == Outcome::Denied {
         let policy = record.policy.as_ref().map(PolicyId::as_str);
         line!(warn, record, "call denied", tool = own, called = item, method = method, policy = policy);
@@ -64,5 +66,54 @@ fn write(record: &CallRecord) {
     } else {
         let backend = record.backend.as_deref();
         line!(debug, record, "backend call", method = method, called = item, backend = backend);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use tracing::field::{Field, Visit};
+    use tracing::{Event, Subscriber};
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+    use super::*;
+    use crate::access::identity::Principal;
+    use crate::telemetry::calls::Origin;
+
+    /// Keeps the texts of the fields of lines.
+    #[derive(Default, Clone)]
+    struct SeenTexts(Arc<Mutex<Vec<(&'static str, String)>>>);
+
+    impl Visit for SeenTexts {
+        fn record_str(&mut self, field: &Field, value: &str) {
+            self.0.lock().push((field.name(), value.to_owned()));
+        }
+
+        fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
+    }
+
+    impl<S: Subscriber> Layer<S> for SeenTexts {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            event.record(&mut self.clone());
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_beginning_of_a_long_text_of_a_client() {
+        let seen = SeenTexts::default();
+        let (uri, method) = ("x".repeat(1 << 20), "m/".repeat(1 << 20));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(seen.clone()), || {
+            let record = CallRecord::begin(Principal::default(), None, Origin::Client);
+            let subject = Some(uri.as_str().into());
+            let method = method.clone().into();
+            write(&CallRecord { subject, method, outcome: Outcome::Denied, ..record });
+        });
+        let texts = seen.0.lock();
+        let of = |name: &str| texts.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str());
+        assert!(of("called").is_some_and(|text| text.starts_with("xxx") && text.ends_with('…')), "{texts:?}");
+        assert!(of("method").is_some_and(|text| text.len() < 1_000), "{texts:?}");
     }
 }
