@@ -104,7 +104,7 @@ if (live) {
         pause = Math.min(pause * 2, 60000);
         told = "The server does not answer; trying again.";
       }
-      // A reader of screens says each change: an equal text is none.
+      // A screen reader says each change of the text, also one to an equal text.
       if (on && state.textContent !== told) state.textContent = told;
     }
     setTimeout(step, pause);

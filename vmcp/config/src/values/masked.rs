@@ -10,7 +10,7 @@ use crate::values::secret::MASK;
 
 /// Parts of the names of arguments whose values are secrets, numbers too.
 const SECRET_NAMES: [&str; 6] = ["token", "secret", "password", "passwd", "api-key", "apikey"];
-/// Last words of names whose values say something about a secret, and are none.
+/// Last words of names whose values describe a secret, and are shown.
 const KINDS: [&str; 10] =
     ["type", "mode", "method", "policy", "scheme", "provider", "url", "uri", "endpoint", "enabled"];
 /// Schemes of URLs whose queries are masked.

@@ -142,7 +142,7 @@ fn is_group(root: &Value, property: &Value) -> bool {
     is_object(root, property) && !members(root, property).is_empty()
 }
 
-/// Returns a field of several lines. The first line end within the element is none of its text.
+/// Returns a field of several lines. A browser drops the first line end within the element.
 fn text_area(id: &str, field: &str, lines: usize, placeholder: Option<&str>, value: &str) -> Markup {
     html! {
         textarea id=(id) name=(field) rows=(lines) spellcheck="false" placeholder=[placeholder] {

@@ -159,7 +159,7 @@ fn demanded_by_all<'a>(root: &'a Value, schemas: &[&'a Value]) -> HashSet<&'a st
 }
 
 /// Joins the choices of a property that two alternatives have; `None` if they add no value to the first, or
-/// one of them is no choice.
+/// one of them holds other values.
 fn joined(root: &Value, first: &Value, other: &Value) -> Option<Value> {
     let known = texts(effective(root, first))?;
     let added = texts(effective(root, other))?;
