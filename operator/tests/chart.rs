@@ -245,6 +245,81 @@ fn alerts_and_dashboards_ask_for_metrics_that_exist() {
     }
 }
 
+/// Returns the labels of every metric of a generated page, by the name under which Prometheus knows it.
+fn labels(page: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let text = fs::read_to_string(chart("../../docs/reference").join(page)).unwrap();
+    let mut known = BTreeMap::new();
+    for row in text.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let cells: Vec<_> = row.splitn(4, " | ").collect();
+        let [name, kind, labels, ..] = cells.as_slice() else { continue };
+        let labels: BTreeSet<_> = labels.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        let suffixes: &[&str] = match *kind {
+            "counter" => &["_total"],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            _ => &[""],
+        };
+        for suffix in suffixes {
+            known.insert(format!("{}{suffix}", name.trim_end_matches('`')), labels.clone());
+        }
+    }
+    known
+}
+
+/// Collects the texts of all fields `expr`.
+fn expressions(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(entries) => {
+            for (key, entry) in entries {
+                match entry {
+                    Value::String(text) if key == "expr" => found.push(text.clone()),
+                    entry => expressions(entry, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| expressions(item, found)),
+        _ => {}
+    }
+}
+
+/// Returns the labels that an expression groups by or selects.
+fn named_labels(expression: &str) -> BTreeSet<&str> {
+    let is_name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let groups = ["by (", "on (", "without ("].into_iter().flat_map(|word| expression.split(word).skip(1));
+    let grouped = groups.filter_map(|rest| rest.split(')').next()).flat_map(|names| names.split(','));
+    let selectors = expression.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    let matchers = selectors.flat_map(|matchers| matchers.split(','));
+    let selected = matchers.filter(|it| it.contains('=') || it.contains("!~"));
+    let selected = selected.filter_map(|it| it.split(['=', '!']).next());
+    grouped.chain(selected).map(str::trim).filter(|name| is_name(name)).collect()
+}
+
+#[test]
+fn alerts_and_dashboards_name_labels_that_their_metrics_have() {
+    // Of the scrape, and of the buckets.
+    const OF_ALL: [&str; 6] = ["namespace", "job", "pod", "instance", "container", "le"];
+    let mut known = labels("metrics.md");
+    known.extend(labels("operator-metrics.md"));
+    assert!(known["vmcp_backend_calls_total"].contains("outcome"), "{known:?}");
+    let mut asked = Vec::new();
+    for file in fs::read_dir(chart("dashboards")).unwrap() {
+        let board = fs::read_to_string(file.unwrap().path()).unwrap();
+        expressions(&serde_json::from_str(&board).unwrap(), &mut asked);
+    }
+    let rules = fs::read_to_string(chart("alerts/vmcp.yaml")).unwrap();
+    expressions(&serde_saphyr::from_str(&rules).unwrap(), &mut asked);
+    assert!(asked.len() > 60, "{}", asked.len());
+    let mut checked = 0;
+    for expression in &asked {
+        let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let have: BTreeSet<_> = words.filter_map(|word| known.get(word)).flatten().collect();
+        for label in named_labels(expression).into_iter().filter(|label| !OF_ALL.contains(label)) {
+            assert!(have.iter().any(|known| *known == label), "no metric has `{label}`: {expression}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 30, "{checked}");
+}
+
 /// Returns the anchor of a heading, as code hosts make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

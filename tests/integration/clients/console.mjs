@@ -175,6 +175,34 @@ async function signIn() {
   return { closed, open, script, cookies, left };
 }
 
+// A person watches calls as they come, pauses, and goes on once the session has ended.
+async function signInAndWatch() {
+  const page = await watched({});
+  await page.goto(root, { waitUntil: 'load' });
+  await page.getByLabel('Token').fill(input.token);
+  await follow(page, () => page.getByRole('button', { name: 'Sign in' }).click());
+  await open(page, 'calls');
+  const rows = () => page.locator('tbody tr').count();
+  const state = page.locator('[data-live-state]');
+  const before = await rows();
+  await page.waitForFunction((least) => document.querySelectorAll('tbody tr').length > least, before);
+  const live = await state.innerText();
+  await page.getByRole('button', { name: 'Pause' }).press('Enter');
+  const paused = await state.innerText();
+  // An answer that was under way may still come.
+  await page.waitForTimeout(2500);
+  const kept = await rows();
+  await page.waitForTimeout(5000);
+  const still = (await rows()) === kept;
+  await page.context().clearCookies();
+  await page.getByRole('button', { name: 'Go on' }).press('Enter');
+  await page.getByText('Your session has ended').waitFor();
+  const ended = await state.innerText();
+  await page.reload({ waitUntil: 'load' });
+  const asked = await page.locator('main').innerText();
+  return { live, paused, still, ended, asked };
+}
+
 // A person signs in at the provider, which asks nothing, and looks for orders on the page of a server.
 async function signInAtProvider() {
   const page = await watched({});
@@ -222,7 +250,7 @@ async function tryTool() {
   return { asked, answered, size };
 }
 
-const run = { pages, newcomer, hostile, signIn, signInAtProvider, signInForLogins, tryTool }[what];
+const run = { pages, newcomer, hostile, signIn, signInAndWatch, signInAtProvider, signInForLogins, tryTool }[what];
 try {
   const result = await run();
   console.log(JSON.stringify({ failures, ...result }));

@@ -1,6 +1,8 @@
 "use strict";
 // Improvements of pages that can be read without: filters, live calls, copying.
 
+const ENDED = "Your session has ended: load this page again to sign in.";
+
 for (const box of document.querySelectorAll("[data-filter]")) {
   box.hidden = false;
   const input = box.querySelector("input");
@@ -30,7 +32,7 @@ for (const form of document.querySelectorAll("form[data-as-you-type]")) {
     address.search = new URLSearchParams(new FormData(form));
     try {
       const answer = await fetch(address, { cache: "no-store", signal: asking.signal });
-      if (answer.status === 401) document.querySelector(parts[0]).textContent = "Sign in again.";
+      if (answer.status === 401) document.querySelector(parts[0]).textContent = ENDED;
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const part of parts) {
@@ -61,20 +63,22 @@ for (const button of document.querySelectorAll("[data-copy]")) {
 const live = document.querySelector("[data-live]");
 if (live) {
   const MOST_ROWS = 500;
+  const LIVE = "New calls appear by themselves.";
   const body = document.querySelector("tbody");
   const state = document.querySelector("[data-live-state]");
   const toggle = document.querySelector("[data-live-toggle]");
   let after = live.dataset.after;
   let pause = 2000;
+  let told = LIVE;
   let on = true;
   toggle.hidden = false;
   toggle.addEventListener("click", () => {
     on = !on;
     toggle.textContent = on ? "Pause" : "Go on";
     toggle.setAttribute("aria-pressed", String(!on));
-    state.textContent = on ? "New calls appear by themselves." : "Paused.";
+    state.textContent = on ? LIVE : "Paused.";
   });
-  state.textContent = "New calls appear by themselves.";
+  state.textContent = LIVE;
   const step = async () => {
     if (on && !document.hidden) {
       try {
@@ -83,7 +87,7 @@ if (live) {
         const answer = await fetch(address, { cache: "no-store" });
         if (answer.status === 401) {
           toggle.hidden = true;
-          state.textContent = "Sign in again.";
+          state.textContent = ENDED;
           return;
         }
         if (!answer.ok) throw new Error(String(answer.status));
@@ -94,11 +98,14 @@ if (live) {
         body.prepend(...fresh);
         while (body.rows.length > MOST_ROWS) body.lastElementChild.remove();
         pause = 2000;
+        const missing = answer.headers.get("x-missing-replicas");
+        told = missing ? `New calls appear by themselves; without an answer: ${missing}.` : LIVE;
       } catch {
         pause = Math.min(pause * 2, 60000);
-        state.textContent = "The server does not answer; trying again.";
+        told = "The server does not answer; trying again.";
       }
-      if (pause === 2000) state.textContent = "New calls appear by themselves.";
+      // A screen reader says each change of the text, also one to an equal text.
+      if (on && state.textContent !== told) state.textContent = told;
     }
     setTimeout(step, pause);
   };

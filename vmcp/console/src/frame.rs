@@ -3,6 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use crate::links::link;
+use crate::text;
 
 /// Sections of the console, in the order of the navigation: address and name.
 const SECTIONS: [(&str, &str); 11] = [
@@ -63,6 +64,15 @@ impl Frame {
             footer { p { "vmcp " (self.version) } }
         };
         document(title, &body)
+    }
+
+    /// Returns the page of a refused request, with the words of the refusal.
+    pub fn refusal(&self, words: &str) -> String {
+        let content = html! {
+            div.notice.problem role="alert" { (text::prose(words.trim())) }
+            p { a href=(link("", &[])) { "To the overview" } }
+        };
+        self.page("refusal", "This was not done", &content)
     }
 
     /// Returns a form that changes something, with the token that proves its origin. A viewer reads in its
@@ -161,6 +171,16 @@ mod tests {
             ["<summary>Forget…", "It is gone.", "Forget it</button>"].map(|part| shown.find(part).unwrap());
         assert!(shown.starts_with("<details>") && summary < hint && hint < button, "{shown}");
         assert!(form(true).contains("orders are for operators") && !form(true).contains("<form"));
+    }
+
+    #[test]
+    fn a_refusal_is_a_page_with_the_ways_on() {
+        let page = Frame::default().refusal("no tool is called `<b>`\n");
+        assert!(
+            page.contains("no tool is called `&lt;b&gt;`</p>") && page.contains("role=\"alert\""),
+            "{page}"
+        );
+        assert!(page.contains("href=\"/console/tools\"") && !page.contains("aria-current"), "{page}");
     }
 
     #[test]

@@ -41,7 +41,22 @@ pub fn server(name: &str) -> String {
     link("server", &[("server", name)])
 }
 
-/// Returns the address of the calls of a caller.
+/// Most characters of a caller's name in an address. A page has hundreds of such addresses, and the subject
+/// of a token may have thousands of characters.
+const MAX_CALLER_CHARS: usize = 300;
+
+/// Returns the address of the calls of a caller; of a longer name, the calls of all whose names hold its
+/// beginning.
+///
+/// ```
+/// use vmcp_console::links::calls_of;
+///
+/// assert_eq!(calls_of("bob"), "/console/calls?who=bob&exact=1");
+/// assert_eq!(calls_of(&"b".repeat(5_000)).len(), "/console/calls?who=".len() + 300);
+/// ```
 pub fn calls_of(who: &str) -> String {
-    link("calls", &[("who", who), EXACT])
+    match who.char_indices().nth(MAX_CALLER_CHARS) {
+        Some((end, _)) => link("calls", &[("who", who.get(..end).unwrap_or_default())]),
+        None => link("calls", &[("who", who), EXACT]),
+    }
 }

@@ -4,10 +4,12 @@ mod answer;
 mod arguments;
 mod choices;
 mod effective;
+mod example;
 mod form;
+mod members;
 mod tree;
 
 pub use answer::{check, defaults};
 pub use arguments::{arguments, given};
-pub use form::fields;
+pub use form::{argument_fields, fields};
 pub use tree::tree;

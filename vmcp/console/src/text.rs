@@ -28,9 +28,12 @@ pub fn document(label: &str, text: &str) -> Markup {
     html! { pre.scroll tabindex="0" role="region" aria-label=(label) { code { (inert(text, MAX_DOCUMENT)) } } }
 }
 
+/// Most marks above and below one letter; further ones would cover the lines around it.
+const MAX_MARKS: usize = 4;
+
 /// Returns at most `limit` characters of a text, and says how many more there are. Control characters, marks
-/// of writing direction, and invisible characters become their code points: they could make a text look like
-/// another, or hide a part of it.
+/// of writing direction, invisible characters, and piles of marks on one letter become their code points: they
+/// could make a text look like another, hide a part of it, or cover its neighbors.
 ///
 /// ```
 /// assert_eq!(vmcp_console::text::inert("a\u{202e}b", 10), "a⟨U+202E⟩b");
@@ -39,8 +42,10 @@ pub fn document(label: &str, text: &str) -> Markup {
 pub fn inert(text: &str, limit: usize) -> String {
     let mut shown = String::new();
     let mut rest = text.chars();
+    let mut marks = 0;
     for character in rest.by_ref().take(limit) {
-        if is_hidden(character) {
+        marks = if is_mark(character) { marks + 1 } else { 0 };
+        if is_hidden(character) || marks > MAX_MARKS {
             // Writing to a string cannot fail.
             let _ = write!(shown, "⟨U+{:04X}⟩", u32::from(character));
         } else {
@@ -69,6 +74,15 @@ fn is_hidden(character: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
     );
     (character.is_control() && !is_layout) || is_direction || is_invisible
+}
+
+/// Returns true for a mark that stands above or below the character before it.
+fn is_mark(character: char) -> bool {
+    matches!(
+        character,
+        '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'
+            | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}'
+    )
 }
 
 /// Shows bytes with a unit.
@@ -127,6 +141,16 @@ mod tests {
         ] {
             assert_eq!(inert(&format!("a{hidden}b"), 99), format!("a⟨U+{:04X}⟩b", u32::from(hidden)));
         }
+    }
+
+    #[test]
+    fn piles_of_marks_on_a_letter_are_named() {
+        let accented = "Việt Nam, e\u{301}\u{323}, नमस्ते, שָׁלוֹם";
+        assert_eq!(inert(accented, 99), accented);
+        let pile = format!("a{}b", "\u{301}\u{334}".repeat(100));
+        let shown = inert(&pile, 999);
+        assert!(shown.starts_with("a\u{301}\u{334}\u{301}\u{334}⟨U+0301⟩⟨U+0334⟩"), "{shown}");
+        assert!(shown.ends_with("⟨U+0334⟩b"), "{shown}");
     }
 
     #[test]

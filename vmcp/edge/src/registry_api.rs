@@ -8,7 +8,7 @@ mod servers;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{
@@ -29,6 +29,8 @@ use crate::transport::http::respond;
 const METHODS: HeaderValue = HeaderValue::from_static("GET, OPTIONS");
 const HEADERS: HeaderValue =
     HeaderValue::from_static("Authorization, Content-Type, X-API-Key, If-None-Match");
+/// Time by which the clock of a client may be ahead.
+const MAX_CLOCK_SKEW: Duration = Duration::from_mins(5);
 /// Response header that pages may read besides the few that every page may.
 const EXPOSED: HeaderValue = HeaderValue::from_static("ETag");
 
@@ -95,7 +97,7 @@ impl PlainApi for RegistryApi {
         let publication =
             Publication { version: env!("CARGO_PKG_VERSION"), published_at: &self.published_at };
         let body = match resource {
-            ApiResource::List => match check_time(&query) {
+            ApiResource::List => match check_time(&query, SystemTime::now()) {
                 Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
                 Ok(()) => Some(publication.list(&servers, &query)),
             },
@@ -111,11 +113,18 @@ impl PlainApi for RegistryApi {
 }
 
 /// Checks `updated_since`. Entries have no date of their own, since the configuration changes while the
-/// process runs: the whole list is the answer.
-fn check_time(query: &ListQuery) -> Result<(), String> {
+/// process runs: the whole list is the answer. A time to come is an error: an empty list would hide changes
+/// from a client whose clock is wrong.
+fn check_time(query: &ListQuery, now: SystemTime) -> Result<(), String> {
     let Some(since) = &query.updated_since else { return Ok(()) };
-    let parsed = conditional::read_time(since).map(drop);
-    parsed.ok_or_else(|| "updated_since is no time such as 2026-01-31T08:00:00Z".to_owned())
+    let Some(since) = conditional::read_time(since) else {
+        return Err("updated_since is no time such as 2026-01-31T08:00:00Z".to_owned());
+    };
+    if since.duration_since(now).is_ok_and(|ahead| ahead > MAX_CLOCK_SKEW) {
+        let now = humantime::format_rfc3339_seconds(now);
+        return Err(format!("updated_since is in the future: it is {now} here"));
+    }
+    Ok(())
 }
 
 fn failure(status: StatusCode, message: &str) -> Response {

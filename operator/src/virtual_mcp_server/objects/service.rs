@@ -70,7 +70,7 @@ pub(in crate::virtual_mcp_server) fn console_service(server: &Validated) -> Opti
         metadata,
         spec: Some(ServiceSpec {
             type_: Some(ServiceType::ClusterIP.as_str().to_owned()),
-            // Each pod signs cookies of its own.
+            // A tried tool whose server asks something waits in one pod.
             session_affinity: Some("ClientIP".to_owned()),
             selector: Some(names::selector(&server.name)),
             ip_family_policy: Some("PreferDualStack".to_owned()),

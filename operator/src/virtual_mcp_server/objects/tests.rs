@@ -86,7 +86,7 @@ fn a_service_leads_to_the_console_only_where_the_resource_asks_for_it() {
     let service = service("{access: tokens, viewerTokenSecretRefs: [{name: s, key: k}]}").expect("a Service");
     assert_eq!(service["spec"]["type"], "ClusterIP", "whatever the Service of clients is");
     assert_eq!(service["spec"]["ports"], json!([{ "name": "admin", "port": 9090, "targetPort": "admin" }]));
-    assert_eq!(service["spec"]["sessionAffinity"], "ClientIP", "each pod signs its own cookies");
+    assert_eq!(service["spec"]["sessionAffinity"], "ClientIP", "questions wait in one pod");
 }
 
 #[test]

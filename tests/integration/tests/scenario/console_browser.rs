@@ -1,6 +1,8 @@
 //! The web console in a real browser, Chromium driven by Playwright: each page in light, in dark and on a
 //! phone; the questions of a newcomer; texts and answers of hostile servers.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 use vmcp_integration::{
     Fixture, IdentityProvider, Vmcp, eventually, found_by, http_client, installed, node, python, run_script,
@@ -296,6 +298,37 @@ async fn a_person_signs_in_in_a_browser_and_no_script_reads_the_cookie() {
     let [cookie] = seen["cookies"].as_array().expect("cookies").as_slice() else { panic!("one: {seen}") };
     assert_eq!((&cookie["httpOnly"], &cookie["sameSite"]), (&json!(true), &json!("Strict")), "{seen}");
     assert!(!cookie["value"].as_str().expect("a value").contains(TOKEN));
+}
+
+#[tokio::test]
+async fn new_calls_appear_by_themselves_until_the_session_ends() {
+    let Some(chromium) = chromium().await else { return };
+    let echo = Fixture::http("echo", "echo").start().await;
+    let server = json!({"server": {"adminTokens": [TOKEN], "console": "tokens"}});
+    let vmcp = Vmcp::new().backend(&echo).config(server).start().await;
+    let client = vmcp.modern();
+    let call = async || !client.call_tool("echo_echo", json!({"message": "x"})).await.is_failure();
+    eventually("the tool", async || call().await.then_some(())).await;
+    let calling = async {
+        for _ in 0..1_000 {
+            call().await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    };
+    let seen = tokio::select! {
+        seen = browse("signInAndWatch", &chromium, &vmcp, &json!({"token": TOKEN})) => seen,
+        () = calling => panic!("the page took longer than 1000 calls"),
+    };
+    for (at, words) in [
+        ("live", "New calls appear by themselves."),
+        ("paused", "Paused."),
+        ("ended", "Your session has ended: load this page again to sign in."),
+    ] {
+        assert_eq!(seen[at], words, "{seen}");
+    }
+    assert_eq!(seen["still"], true, "a paused page changes no more: {seen}");
+    let asked = seen["asked"].as_str().expect("text");
+    assert!(asked.contains("Sign in to the console"), "{asked}");
 }
 
 /// Registers a client of the provider that people come back from at `redirect_uri`.

@@ -81,6 +81,50 @@ async fn closed(vmcp: &mut Vmcp, settings: Value) {
 }
 
 #[tokio::test]
+async fn the_form_of_a_tool_with_alternatives_sends_what_its_schema_names() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let shape = |kind: &str, size: &str| {
+        json!({"type": "object", "required": ["kind", size], "properties": {
+            "kind": {"const": kind}, (size): {"type": "number"},
+        }})
+    };
+    let text = json!({"type": "string"});
+    let schema = json!({
+        "type": "object", "$defs": {"Circle": shape("circle", "radius"), "Square": shape("square", "side")},
+        "oneOf": [{"$ref": "#/$defs/Circle"}, {"$ref": "#/$defs/Square"}],
+        "properties": {
+            "level": {"enum": [1, 2, 3]}, "note": text, "day": {"type": "string", "format": "date"},
+            "at": {"type": "object", "properties": {"__proto__": text, "a.b": text, "c/d": text}},
+        },
+    });
+    let tool = json!({"name": "draw", "description": "Draws a shape", "inputSchema": schema});
+    echo.control(json!({"do": "add_tool", "tool": tool})).await;
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    vmcp.with_tool("echo_draw").await;
+    let ann = Person { vmcp: &vmcp, token: None };
+    let page = ann.page("try?server=echo&tool=draw").await;
+    for field in ["argument.kind", "argument.radius", "argument.side", "argument.level", "nested./at/c~1d"] {
+        assert!(page.contains(&format!("name=\"{field}\"")), "{field}: {page}");
+    }
+    assert!(page.contains(">square</option>") && page.contains("placeholder=\"2026-01-31\""), "{page}");
+    let fields = [
+        ("argument.kind", "square"),
+        ("argument.side", "2"),
+        ("argument.level", "3"),
+        // As a browser sends the lines of a field.
+        ("argument.note", "two\r\nlines"),
+        ("nested./at/__proto__", "x"),
+        ("nested./at/a.b", "y"),
+        ("nested./at/c~1d", "z"),
+    ];
+    ann.call("echo", "draw", &fields).await;
+    let seen = echo.stats().await["last_call"]["params"]["arguments"].clone();
+    let at = json!({"__proto__": "x", "a.b": "y", "c/d": "z"});
+    let expected = json!({"kind": "square", "side": 2, "level": 3, "note": "two\nlines", "at": at});
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
 async fn questions_of_servers_of_both_eras_are_answered_in_the_page() {
     let servers = [Fixture::rmcp("old", "legacy").await, Fixture::rmcp("new", "modern").await];
     let vmcp = servers.iter().fold(Vmcp::new(), VmcpBuilder::backend).start().await;

@@ -185,6 +185,10 @@ async fn one_console_shows_the_calls_logs_and_figures_of_all_replicas() {
     }
     let (_, list) = page("calls").await;
     assert_eq!(list.matches("/console/call?number=").count(), 2, "those of this process stay: {list}");
+    let rows = http_client().get(format!("{}/console/calls/rows?after=", one.admin)).send().await;
+    let missing = rows.expect("rows").headers().get("x-missing-replicas").cloned();
+    let missing = missing.expect("a header");
+    assert!(missing.to_str().is_ok_and(|names| names.contains(&address)), "{missing:?} lacks {address}");
     assert!(page(&format!("call?{link}")).await.1.contains("must answer"));
     // It comes back with numbers that begin again: the cursor of the process before leaves no call out.
     other.start_again().await;

@@ -222,6 +222,31 @@ async fn a_question_to_a_client_is_a_client_span_below_the_exchange() {
     assert_eq!(question["params"]["_meta"]["traceparent"], expected, "{question}");
 }
 
+#[tokio::test]
+async fn a_repeated_attempt_has_a_span_with_a_request_id_of_its_own() {
+    let collector = Collector::start().await;
+    let old = Fixture::http("old", "echo").args(["--era", "legacy"]).start().await;
+    let telemetry = json!({"telemetry": {"endpoint": collector.endpoint, "samplingRate": "1.0"}});
+    let vmcp = Vmcp::new().backend(&old).config(telemetry).start().await;
+    let client = vmcp.with_tool("old_echo").await;
+    old.control(json!({"do": "drop_sessions"})).await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
+    let call = json!({"name": "old_echo", "arguments": {"message": "hi"}, "_meta": meta});
+    client.request("tools/call", call).await.result();
+    let spans = trace_with(&collector, "tools/call old_echo").await;
+    let exchange = find(&spans, "tools/call echo");
+    let again: Vec<_> = spans.iter().filter(|span| span.parent == exchange.id).collect();
+    let [again] = again.as_slice() else { panic!("one repeated attempt: {spans:#?}") };
+    assert_eq!((again.kind, again.name.as_str()), (3, "tools/call"), "{spans:#?}");
+    let ids = |span: &Span| {
+        let named = |pair: &&String| pair.starts_with("jsonrpc.request.id=");
+        span.attributes.iter().filter(named).cloned().collect::<Vec<_>>()
+    };
+    let (first, second) = (ids(exchange), ids(again));
+    assert_eq!((first.len(), second.len()), (1, 1), "each id once: {spans:#?}");
+    assert_ne!(first, second, "{spans:#?}");
+}
+
 /// The id that a client sends is a credential: spans have another id of the same session.
 #[tokio::test]
 async fn spans_of_a_session_have_one_id_which_opens_no_session() {

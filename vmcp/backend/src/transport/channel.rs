@@ -69,8 +69,11 @@ impl Channel {
             listener.is_some_and(|listener| !listener.ours) && methods::may_require_input(request.method);
         let wants_progress = token.is_some() || is_long;
         let ours = Decimal::new(id);
-        // A field of the span of an exchange; other spans have none, and take nothing.
-        tracing::Span::current().record("jsonrpc.request.id", ours.as_str());
+        // A field of the span of an exchange, once for each attempt: a ping of vmcp's own within it has
+        // another id. Other spans lack the field, and take nothing.
+        if listener.is_some() {
+            tracing::Span::current().record("jsonrpc.request.id", ours.as_str());
+        }
         let plan = RequestPlan {
             subject: request.subject,
             meta: RequestMeta {

@@ -69,8 +69,8 @@ pub struct Server {
     /// Values of `Origin` that are served besides loopback ones, such as `https://chat.example.com`. `*`:
     /// any.
     pub allowed_origins: Vec<String>,
-    /// Secrets from which the keys that seal session ids are derived: the first seals, all open. Empty: a
-    /// random one is made at start, and no session survives a restart.
+    /// Secrets from which the keys that seal session ids and sign cookies of the console are derived: the
+    /// first seals, all open. Empty: a random one is made at start, and no session survives a restart.
     pub session_keys: Vec<Secret>,
     /// TLS of the client port; `None`: it speaks plain HTTP.
     pub tls: Option<Tls>,
@@ -150,9 +150,9 @@ pub struct RawServer {
     /// Values of the `Origin` header that are served besides loopback ones, such as
     /// `https://chat.example.com`; others are answered with 403. `*`: any.
     pub allowed_origins: Vec<String>,
-    /// Secrets of at least 16 characters that seal session ids. The first seals new ids and all open them, so
-    /// that a key can be rotated. Empty: a random one is made at start, and sessions do not survive a
-    /// restart.
+    /// Secrets of at least 16 characters that seal session ids and sign cookies of the console. The first
+    /// seals new ids and all open them, so that a key can be rotated. Empty: a random one is made at start,
+    /// and sessions do not survive a restart.
     pub session_keys: Vec<Secret>,
     /// TLS of the client port. Absent: plain HTTP, for a proxy that ends TLS.
     pub tls: Option<RawTls>,

@@ -4,12 +4,19 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::references::secret_signs::{has_token_prefix, looks_secret, password_of_url};
+use crate::values::redaction::is_secret_setting;
 use crate::values::secret::MASK;
 
-/// Parts of the names of arguments whose values are secrets.
+/// Parts of the names of arguments whose values are secrets, numbers too.
 const SECRET_NAMES: [&str; 6] = ["token", "secret", "password", "passwd", "api-key", "apikey"];
+/// Last words of names whose values describe a secret, and are shown.
+const KINDS: [&str; 10] =
+    ["type", "mode", "method", "policy", "scheme", "provider", "url", "uri", "endpoint", "enabled"];
+/// Schemes of URLs whose queries are masked.
+const WEB: [&str; 4] = ["http://", "https://", "ws://", "wss://"];
 
-/// Masks the queries of URLs, and the secrets in `command` and `args`, at any depth.
+/// Masks the queries and passwords of URLs, and the secrets in `command` and `args`, at any depth.
 pub(crate) fn mask(value: &mut Value) {
     match value {
         Value::Object(entries) => {
@@ -21,37 +28,90 @@ pub(crate) fn mask(value: &mut Value) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(mask),
-        Value::String(text) if text.starts_with("http://") || text.starts_with("https://") => {
-            if let Cow::Owned(masked) = without_query_values(text) {
+        Value::String(text) => {
+            if let Some(masked) = without_password(text) {
+                *text = masked;
+            }
+            if WEB.iter().any(|scheme| text.starts_with(scheme))
+                && let Cow::Owned(masked) = without_query_values(text)
+            {
                 *text = masked;
             }
         }
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-/// Masks `--token=VALUE` and the argument behind `--token`.
+/// Masks `--token=VALUE` and the argument behind `--token`, headers such as `Authorization: VALUE`, the
+/// passwords of URLs and of connection strings, and what looks like a token.
 fn mask_arguments(arguments: &mut [Value]) {
-    let mut is_secret = false;
+    let mut option = String::new();
     for argument in arguments {
         let Value::String(text) = argument else { continue };
-        if std::mem::take(&mut is_secret) && !text.starts_with('-') {
+        let before = std::mem::take(&mut option);
+        if !before.is_empty() && !text.starts_with('-') && is_secret(&before, text) {
             MASK.clone_into(text);
-            continue;
-        }
-        let (name, value) = text.split_once('=').map_or((&**text, None), |(name, value)| (name, Some(value)));
-        if has_secret_name(name) {
-            match value {
-                Some(_) => *text = format!("{name}={MASK}"),
-                None => is_secret = name.starts_with('-'),
-            }
+        } else if let Some(masked) = masked_argument(text) {
+            *text = masked;
+        } else if text.starts_with('-') && !text.contains('=') {
+            option.clone_from(text);
         }
     }
 }
 
-fn has_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('_', "-");
-    SECRET_NAMES.iter().any(|part| name.contains(part))
+/// Returns an argument with its secret masked; `None` if it has none.
+fn masked_argument(text: &str) -> Option<String> {
+    if let Some(masked) = masked_part(text) {
+        return Some(masked);
+    }
+    if let Some((name, value)) = text.split_once('=').filter(|(_, value)| !value.is_empty()) {
+        if is_secret(name, value) {
+            return Some(format!("{name}={MASK}"));
+        }
+        if let Some(masked) = masked_part(value) {
+            return Some(format!("{name}={masked}"));
+        }
+    }
+    // Words joined by signs, with a date or a version, are the name of a package or a model.
+    let is_random = looks_secret(text) && (text.contains('=') || !text.contains(['-', '_']));
+    (is_random || has_token_prefix(text)).then(|| MASK.to_owned())
+}
+
+/// Returns a URL, or a header as `Name: value`, with its secret masked; `None` for another text.
+fn masked_part(text: &str) -> Option<String> {
+    if let Some(masked) = without_password(text) {
+        return Some(masked);
+    }
+    let (name, value) = text.split_once(':')?;
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    let is_header = is_name && !value.trim().is_empty() && is_secret(name, value.trim());
+    let gap = if value.starts_with(' ') { " " } else { "" };
+    is_header.then(|| format!("{name}:{gap}{MASK}"))
+}
+
+/// Returns true for a value behind the name of a secret.
+fn is_secret(name: &str, value: &str) -> bool {
+    let lower = name.to_ascii_lowercase().replace('_', "-");
+    let is_kind = lower.rsplit('-').next().is_some_and(|word| KINDS.contains(&word));
+    SECRET_NAMES.iter().any(|part| lower.contains(part)) || !is_kind && is_secret_setting(name, value)
+}
+
+/// Collects the secrets in the arguments of a program.
+pub(crate) fn hidden_in_arguments(arguments: &[String]) -> Vec<String> {
+    let plain: Value = arguments.iter().map(String::as_str).collect();
+    let mut masked = plain.clone();
+    if let Value::Array(arguments) = &mut masked {
+        mask_arguments(arguments);
+    }
+    let mut found = Vec::new();
+    hidden(&masked, &plain, &mut found);
+    found
+}
+
+/// Returns a URL with its password masked; `None` if it has none.
+fn without_password(text: &str) -> Option<String> {
+    let (before, password, after) = password_of_url(text)?;
+    (password != MASK).then(|| format!("{before}{MASK}{after}"))
 }
 
 /// Masks the value of each parameter in a URL's query. Any may be a key.
@@ -141,6 +201,15 @@ mod tests {
             {"url": "https://example.com/mcp", "note": "why? a=b"},
             {"command": ["npx", "server", "--api-key", "t0p", "--access-token=t0p", "--root", "/srv"]},
             {"command": "server", "args": ["--password", "--verbose", "API_TOKEN=t0p", "a=b", "token"]},
+            {"args": ["mcp-remote", "https://u:t0p@a.example/mcp", "--header", "Authorization: Bearer t0p"]},
+            {"args": ["--header", "Authorization:Bearer t0p", "X-Api-Key: t0p", "Accept: text/plain"]},
+            {"args": ["--header=Authorization: Basic dDBwOnQwcA=="]},
+            {"args": ["--db=redis://:t0p@db", "--auth-type=oauth2"]},
+            {"args": ["--auth", "t0p", "--pat=t0p", "--key-file", "/etc/key", "--api-key", "7"]},
+            {"args": ["postgres://app:t0p@db/x", "Server=x;Password=t0p"]},
+            {"args": ["ghp_t0pt0pt0pt0p", "a1b2c3d4e5f6a1b2c3d4e5f6"]},
+            {"args": ["claude-3-5-sonnet-20241022", "@scope/server@1.2.3", "auth:/data", "sha256:0123"]},
+            {"url": "wss://a.example/mcp?key=t0p", "address": "redis://:t0p@cache:6379"},
         ]});
         mask(&mut value);
         let expected = json!({"backends": [
@@ -148,6 +217,15 @@ mod tests {
             {"url": "https://example.com/mcp", "note": "why? a=b"},
             {"command": ["npx", "server", "--api-key", "***", "--access-token=***", "--root", "/srv"]},
             {"command": "server", "args": ["--password", "--verbose", "API_TOKEN=***", "a=b", "token"]},
+            {"args": ["mcp-remote", "https://u:***@a.example/mcp", "--header", "Authorization: ***"]},
+            {"args": ["--header", "Authorization:***", "X-Api-Key: ***", "Accept: text/plain"]},
+            {"args": ["--header=Authorization: ***"]},
+            {"args": ["--db=redis://:***@db", "--auth-type=oauth2"]},
+            {"args": ["--auth", "***", "--pat=***", "--key-file", "/etc/key", "--api-key", "***"]},
+            {"args": ["postgres://app:***@db/x", "***"]},
+            {"args": ["***", "***"]},
+            {"args": ["claude-3-5-sonnet-20241022", "@scope/server@1.2.3", "auth:/data", "sha256:0123"]},
+            {"url": "wss://a.example/mcp?key=***", "address": "redis://:***@cache:6379"},
         ]});
         assert_eq!(value, expected);
     }

@@ -17,8 +17,11 @@ pub struct SignInChoices {
     pub has_provider: bool,
 }
 
-/// Returns the page; `message` says why the last attempt failed.
-pub fn sign_in(choices: &SignInChoices, message: Option<&str>) -> String {
+/// Field of the form with the page that a person wanted: its address behind that of the console.
+pub const NEXT: &str = "next";
+
+/// Returns the page; `message` says why the last attempt failed, `next` is the page that a person wanted.
+pub fn sign_in(choices: &SignInChoices, message: Option<&str>, next: Option<&str>) -> String {
     let body = html! {
         main id="content" {
             h1 { "Sign in to the console" }
@@ -30,6 +33,7 @@ pub fn sign_in(choices: &SignInChoices, message: Option<&str>) -> String {
                 @if choices.has_provider { h2 { "With a token" } }
                 p { "The server takes one of its tokens (" code { "server.adminTokens" } ", " code { "server.viewerTokens" } "). The browser keeps a key for 12 hours in its place, never the token." }
                 form method="post" action=(link("sign-in", &[])) {
+                    @if let Some(next) = next { input type="hidden" name=(NEXT) value=(next); }
                     div.field {
                         label for="token" { "Token" }
                         input id="token" name="token" type="password" autocomplete="current-password" required autofocus;
@@ -61,14 +65,15 @@ mod tests {
     #[test]
     fn the_token_is_a_password_and_a_failure_is_told() {
         let choices = SignInChoices { has_tokens: true, has_provider: false };
-        let page = sign_in(&choices, Some("wrong token"));
+        let page = sign_in(&choices, Some("wrong token"), Some("tool?a=\"b\""));
+        assert!(page.contains("name=\"next\" value=\"tool?a=&quot;b&quot;\""), "{page}");
         assert!(page.contains("type=\"password\"") && page.contains("role=\"alert\">wrong token"), "{page}");
         assert!(!page.contains("/console/oidc/start"), "{page}");
     }
 
     #[test]
     fn a_provider_alone_has_no_form() {
-        let page = sign_in(&SignInChoices { has_tokens: false, has_provider: true }, None);
+        let page = sign_in(&SignInChoices { has_tokens: false, has_provider: true }, None, None);
         assert!(page.contains("href=\"/console/oidc/start\"") && !page.contains("<form"), "{page}");
         assert!(signed_in(false).contains("viewer") && signed_in(true).contains("operator"));
     }

@@ -1,5 +1,6 @@
 //! A form that calls one tool, the questions of its server, and the answer.
 
+mod json_tree;
 pub mod question;
 mod result;
 
@@ -75,7 +76,7 @@ pub fn try_tool(frame: &Frame, data: &TryTool) -> String {
             (end(data))
             h2 { "Arguments" }
             (frame.form(&link("try", &query), &html! {
-                (schema::fields(&data.input_schema, &data.given))
+                (schema::argument_fields(&data.input_schema, &data.given))
                 div.field {
                     label for="arguments" { "Further arguments, as one JSON object" }
                     textarea id="arguments" name="arguments" rows="3" spellcheck="false" { (data.given_json) }
@@ -188,7 +189,7 @@ mod tests {
             ..TryTool::default()
         };
         let page = try_tool(&Frame::default(), &data);
-        assert!(page.contains("The call failed") && page.contains("value=\"typed\""));
+        assert!(page.contains("The call failed") && page.contains(">\ntyped</textarea>"));
         assert!(!page.contains("<script>") && page.len() < 12 * text::MAX_DOCUMENT, "{}", page.len());
     }
 

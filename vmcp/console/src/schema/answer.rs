@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::choices::{entries, texts};
+use super::choices::{Choice, entries, texts};
 use super::effective::{effective, types};
 
 /// Most values that a form begins with.
@@ -47,13 +47,18 @@ pub fn check(schema: &Value, content: &Map<String, Value>) -> Result<(), String>
         if !types.is_empty() && !types.iter().any(|kind| is_of(kind, value)) {
             return Err(format!("`{name}` must be a value of the type {}", types.join(" or ")));
         }
-        if let (Some(known), Some(text)) = (texts(property), value.as_str())
-            && !known.iter().any(|choice| choice.value == text)
-        {
+        let is_choice = |known: &[Choice]| known.iter().any(|choice| is_same(&choice.json, value));
+        if !value.is_null() && texts(property).is_some_and(|known| !is_choice(&known)) {
             return Err(format!("`{name}` must be one of its choices"));
         }
     }
     Ok(())
+}
+
+/// Returns true for equal values; numbers are equal however they are written.
+fn is_same(one: &Value, other: &Value) -> bool {
+    let are_numbers = one.as_f64().zip(other.as_f64());
+    one == other || are_numbers.is_some_and(|(one, other)| one.total_cmp(&other).is_eq())
 }
 
 /// Returns true if a value is of a type of JSON schema; an unknown type admits every value.
@@ -95,15 +100,19 @@ mod tests {
     fn an_answer_that_does_not_fit_is_named_by_its_field() {
         let schema = json!({"required": ["name"], "properties": {
             "name": {"type": "string"}, "age": {"type": "integer"}, "kind": {"enum": ["a", "b"]},
+            "level": {"enum": [1, 2]},
         }});
         let checked = |content: Value| check(&schema, content.as_object().unwrap());
         assert_eq!(checked(json!({"name": "Ada", "age": 36.0, "kind": "a", "further": []})), Ok(()));
+        assert_eq!(checked(json!({"name": "Ada", "level": 2.0})), Ok(()));
         for (content, field) in [
             (json!({"age": 36}), "`name` is required"),
             (json!({"name": 7}), "`name` must be"),
             (json!({"name": "Ada", "age": "old"}), "`age` must be"),
             (json!({"name": "Ada", "age": 1.5}), "`age` must be"),
             (json!({"name": "Ada", "kind": "c"}), "`kind` must be one"),
+            (json!({"name": "Ada", "kind": "a", "level": "high"}), "`level` must be one"),
+            (json!({"name": "Ada", "level": 3}), "`level` must be one"),
         ] {
             let refused = checked(content.clone()).unwrap_err();
             assert!(refused.starts_with(field), "{content}: {refused}");

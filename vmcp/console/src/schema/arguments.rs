@@ -1,9 +1,12 @@
 //! Arguments of a tool, read from the fields of its form.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::choices::{entries, texts};
 use super::effective::{effective, types};
+use super::members::members;
 
 /// Begin of the names of fields that hold arguments; the property's name follows.
 pub(super) const ARGUMENT_PREFIX: &str = "argument.";
@@ -29,9 +32,10 @@ pub fn arguments(schema: &Value, pairs: &[(String, String)]) -> Result<Map<Strin
         arguments = all;
     }
     let is_filled = |(_, value): &(&str, &String)| !value.is_empty();
+    let properties = members(schema, schema);
     for (name, value) in named(pairs, ARGUMENT_PREFIX).filter(is_filled).take(MAX_VALUES) {
-        let property = schema.get("properties").and_then(|properties| properties.get(name));
-        add(schema, &mut arguments, name, property.unwrap_or(&Value::Null), value)?;
+        let property = properties.schema(name).map_or(&Value::Null, |property| &**property);
+        add(schema, &mut arguments, name, property, value)?;
     }
     for (pointer, value) in named(pairs, NESTED_PREFIX).filter(is_filled).take(MAX_VALUES) {
         let Some((steps, property)) = nested_property(schema, pointer) else { continue };
@@ -43,7 +47,7 @@ pub fn arguments(schema: &Value, pairs: &[(String, String)]) -> Result<Map<Strin
                 format!("`{step}` is no object in `arguments`: leave its fields empty, or the JSON")
             })?;
         }
-        add(schema, object, last, property, value)?;
+        add(schema, object, last, &property, value)?;
     }
     Ok(arguments)
 }
@@ -61,14 +65,19 @@ fn named<'a>(pairs: &'a [(String, String)], prefix: &'a str) -> impl Iterator<It
 
 /// Returns the steps of a JSON pointer into the arguments, and the property there; `None` if the schema has
 /// none.
-fn nested_property<'a>(schema: &'a Value, pointer: &str) -> Option<(Vec<String>, &'a Value)> {
+fn nested_property<'a>(schema: &'a Value, pointer: &str) -> Option<(Vec<String>, Cow<'a, Value>)> {
     let steps = pointer.strip_prefix('/')?.split('/').take(MAX_DEPTH + 2);
     let steps: Vec<_> = steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
-    let mut property = schema;
-    for step in &steps {
-        property = effective(schema, property).get("properties")?.get(step)?;
+    if steps.len() > MAX_DEPTH + 1 {
+        return None;
     }
-    (steps.len() <= MAX_DEPTH + 1).then_some((steps, property))
+    let mut property = Cow::Borrowed(schema);
+    for step in &steps {
+        // A choice that several alternatives make has no properties.
+        let Cow::Borrowed(outer) = property else { return None };
+        property = members(schema, outer).schema(step)?.clone();
+    }
+    Some((steps, property))
 }
 
 /// Returns a name as a step of a JSON pointer.
@@ -85,10 +94,11 @@ fn add(
     value: &str,
 ) -> Result<(), String> {
     let property = effective(schema, property);
-    if entries(schema, property).is_some_and(|known| known.iter().any(|choice| choice.value == value)) {
+    let entry = entries(schema, property).into_iter().flatten().find(|choice| choice.value == value);
+    if let Some(entry) = entry {
         let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
         if let Some(list) = list.as_array_mut() {
-            list.push(value.into());
+            list.push(entry.json);
             return Ok(());
         }
     }
@@ -102,15 +112,19 @@ fn add(
 /// Reads one value by the types of its property. A text that is neither a number nor a boolean stays a text,
 /// so that the server's own check names the mistake.
 fn read(property: &Value, text: &str) -> Option<Value> {
+    let choices = texts(property);
+    let is_choice = choices.is_some();
+    if let Some(choice) = choices.into_iter().flatten().find(|choice| choice.value == text) {
+        return Some(choice.json);
+    }
     let is_text_choice = || {
         let values = property.get("enum").and_then(Value::as_array);
         values.is_some_and(|values| values.iter().all(|value| value.is_string() || value.is_null()))
-            || texts(property).is_some()
     };
     let is_plain = |kind: &&str| matches!(*kind, "string" | "number" | "integer" | "boolean");
     match types(property).as_slice() {
         ["string"] => Some(text.into()),
-        _ if is_text_choice() => Some(text.into()),
+        _ if is_choice || is_text_choice() => Some(text.into()),
         types @ [_, ..] if types.iter().all(is_plain) => {
             let read = serde_json::from_str(text.trim()).ok();
             let read = read.filter(|value: &Value| value.is_number() || value.is_boolean());
@@ -163,6 +177,60 @@ mod tests {
                 "optional": "null", "either": 7, "referenced": "{}", "several": ["7", "[8]"], "named": "9",
                 "color": "2"});
         assert_eq!(Value::Object(read.unwrap()), expected);
+    }
+
+    #[test]
+    fn choices_have_the_values_of_their_schema_and_alternatives_give_the_types() {
+        let shape = |kind: &str, size: &str| {
+            json!({"type": "object", "properties": {
+                "kind": {"const": kind}, (size): {"type": "number"},
+            }})
+        };
+        let schema = json!({
+            "$defs": {"Circle": shape("circle", "radius"), "Square": shape("square", "side")},
+            "allOf": [{"$ref": "#/$defs/Circle"}, {"properties": {
+                "level": {"enum": [1, 2.5, "max", true]},
+                "levels": {"type": "array", "items": {"enum": [1, 2]}},
+                "shape": {"oneOf": [{"$ref": "#/$defs/Circle"}, {"$ref": "#/$defs/Square"}]},
+            }}],
+        });
+        let pairs = [
+            ("argument.radius", "3"),
+            ("argument.kind", "circle"),
+            ("argument.level", "2.5"),
+            ("argument.levels", "1"),
+            ("argument.levels", "2"),
+            ("nested./shape/kind", "square"),
+            ("nested./shape/side", "0.5"),
+            ("nested./shape/kind/x", "no object"),
+        ];
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let expected = json!({"radius": 3, "kind": "circle", "level": 2.5, "levels": [1, 2],
+            "shape": {"kind": "square", "side": 0.5}});
+        assert_eq!(Value::Object(arguments(&schema, &pairs).unwrap()), expected);
+        let level = |text: &str| {
+            let pairs = [("argument.level".to_owned(), text.to_owned())];
+            arguments(&schema, &pairs).unwrap().remove("level").unwrap()
+        };
+        assert_eq!([level("max"), level("true"), level("1")], [json!("max"), json!(true), json!(1)]);
+    }
+
+    #[test]
+    fn names_that_other_languages_reserve_are_names() {
+        let names = ["__proto__", "constructor", "a.b", "a/b", "a~b", "argument.x", "é 🦀", "toString"];
+        let text = json!({"type": "string"});
+        let properties: Map<_, _> = names.iter().map(|name| ((*name).to_owned(), text.clone())).collect();
+        let outer = json!({ "properties": properties });
+        let within = json!({"properties": {"inner": {"type": "object", "properties": properties}}});
+        let mut expected = Map::new();
+        let (mut plain, mut nested) = (Vec::new(), Vec::new());
+        for name in names {
+            expected.insert(name.to_owned(), "v".into());
+            plain.push((format!("{ARGUMENT_PREFIX}{name}"), "v".to_owned()));
+            nested.push((format!("{NESTED_PREFIX}/inner/{}", escaped(name)), "v".to_owned()));
+        }
+        assert_eq!(arguments(&outer, &plain).unwrap(), expected);
+        assert_eq!(Value::Object(arguments(&within, &nested).unwrap()), json!({ "inner": expected }));
     }
 
     #[test]

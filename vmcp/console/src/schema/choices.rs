@@ -1,8 +1,8 @@
-//! Choices: properties whose values are a few texts, alone or as entries of a list.
+//! Choices: properties whose values are a few texts, numbers or booleans, alone or as entries of a list.
 
 use serde_json::Value;
 
-use super::effective::{effective, types};
+use super::effective::{effective, is_null, types};
 
 /// Most values of a choice; more of them are typed.
 const MAX_CHOICES: usize = 200;
@@ -12,14 +12,16 @@ const MAX_CHARS: usize = 300;
 /// One value of a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// The value.
+    /// The value as a form sends it: a text itself, another value as JSON.
     pub(super) value: String,
+    /// The value as an argument.
+    pub(super) json: Value,
     /// Its name for people; the value itself where the schema has none.
     pub(super) title: String,
 }
 
-/// Returns the values of a property that is one of a few texts: `enum`, with names in `enumNames`, or
-/// alternatives with a `const` and a `title` each.
+/// Returns the values of a property that is one of a few texts, numbers or booleans: `enum`, with names in
+/// `enumNames`, or alternatives with a `const` and a `title` each.
 pub(super) fn texts(property: &Value) -> Option<Vec<Choice>> {
     if let Some(values) = property.get("enum").and_then(Value::as_array) {
         let names =
@@ -36,8 +38,7 @@ pub(super) fn texts(property: &Value) -> Option<Vec<Choice>> {
         return of_schema(property).map(|choice| vec![choice]);
     }
     let alternatives = ["oneOf", "anyOf"].iter().find_map(|key| property.get(*key)?.as_array())?;
-    let is_null = |schema: &&Value| schema.get("type").is_some_and(|kind| kind == "null");
-    if alternatives.len() > MAX_CHOICES || alternatives.iter().all(|schema| is_null(&schema)) {
+    if alternatives.len() > MAX_CHOICES || alternatives.iter().all(is_null) {
         return None;
     }
     alternatives.iter().filter(|schema| !is_null(schema)).map(of_schema).collect()
@@ -50,10 +51,16 @@ pub(super) fn entries(root: &Value, property: &Value) -> Option<Vec<Choice>> {
 }
 
 fn choice(value: &Value, title: Option<&str>) -> Option<Choice> {
-    let is_short = |text: &&str| text.chars().nth(MAX_CHARS).is_none();
-    let value = value.as_str().filter(is_short)?;
-    let title = title.filter(|title| !title.is_empty()).unwrap_or(value);
-    Some(Choice { value: value.to_owned(), title: title.to_owned() })
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => return None,
+    };
+    if text.chars().nth(MAX_CHARS).is_some() {
+        return None;
+    }
+    let title = title.filter(|title| !title.is_empty()).unwrap_or(&text).to_owned();
+    Some(Choice { value: text, json: value.clone(), title })
 }
 
 #[cfg(test)]
@@ -77,7 +84,12 @@ mod tests {
                 vec![pair("#f00", "Red"), pair("#0f0", "#0f0")],
             ),
             (json!({"const": "only"}), vec![pair("only", "only")]),
-            (json!({"enum": [1, 2]}), vec![]),
+            (
+                json!({"enum": [1, 2.5, true], "enumNames": ["One"]}),
+                vec![pair("1", "One"), pair("2.5", "2.5"), pair("true", "true")],
+            ),
+            (json!({"type": "integer", "oneOf": [{"const": 3, "title": "Three"}]}), vec![pair("3", "Three")]),
+            (json!({"enum": [1, {"a": 1}]}), vec![]),
             (json!({"enum": ["x".repeat(MAX_CHARS + 1)]}), vec![]),
             (json!({"enum": vec!["x"; MAX_CHOICES + 1]}), vec![]),
             (json!({"oneOf": [{"const": "a"}, {"type": "string"}]}), vec![]),

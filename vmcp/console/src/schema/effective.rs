@@ -21,7 +21,8 @@ pub(super) fn effective<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
     schema
 }
 
-fn reference<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
+/// Returns the schema within `root` to which a schema refers.
+pub(super) fn reference<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
     let pointer = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
     root.pointer(pointer)
 }
@@ -31,10 +32,14 @@ fn only_alternative(schema: &Value) -> Option<&Value> {
         return None;
     }
     let alternatives = ["anyOf", "oneOf", "allOf"].iter().find_map(|key| schema.get(*key)?.as_array())?;
-    let is_null = |schema: &&Value| schema.get("type").is_some_and(|kind| kind == "null");
     let mut others = alternatives.iter().filter(|schema| !is_null(schema));
     let first = others.next()?;
     others.next().is_none().then_some(first)
+}
+
+/// Returns true for the schema of null alone.
+pub(super) fn is_null(schema: &Value) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "null")
 }
 
 /// Returns the types that a schema names, also those of its alternatives, each once; null is left out.

@@ -1,26 +1,35 @@
 //! A form for the arguments of a tool, made from its schema.
 
-use std::collections::HashSet;
-
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::arguments::{ARGUMENT_PREFIX, MAX_DEPTH, MAX_FIELDS, NESTED_PREFIX, escaped};
 use super::choices::{Choice, entries, texts};
 use super::effective::{effective, types};
-use super::tree::{description, type_name};
+use super::example::{example, of_format};
+use super::members::{Member, is_object, members};
+use super::tree::{all_bounds, description, type_name};
 use crate::text;
 
 /// Most characters of a name; a longer one is written as JSON.
 const MAX_CHARS: usize = 300;
 /// Lines of a choice of several values.
 const CHOICE_LINES: usize = 5;
+/// Most lines of the field of a text; a longer text scrolls in it.
+const MAX_LINES: usize = 12;
+/// Bound of a text's length up to which its field has one line.
+const MAX_LINE_LENGTH: u64 = 200;
 
 /// Returns one field for each property of the schema, required ones first, with `given` texts as
 /// [`given`](super::given) returns them. Properties of an object have fields of their own, in a group. An
 /// empty field leaves its argument out.
 pub fn fields(schema: &Value, given: &[(String, String)]) -> Markup {
-    Form { root: schema, given, number: 0 }.level(schema, "", 0)
+    Form { root: schema, given, has_lines: false, number: 0 }.level(schema, "", 0)
+}
+
+/// As [`fields`], where a text may have several lines unless its schema bounds it.
+pub fn argument_fields(schema: &Value, given: &[(String, String)]) -> Markup {
+    Form { root: schema, given, has_lines: true, number: 0 }.level(schema, "", 0)
 }
 
 /// A form under construction.
@@ -28,6 +37,8 @@ struct Form<'a> {
     /// The whole schema, within which references are followed.
     root: &'a Value,
     given: &'a [(String, String)],
+    /// True if a text may have several lines.
+    has_lines: bool,
     /// Number of the next field.
     number: usize,
 }
@@ -35,49 +46,48 @@ struct Form<'a> {
 impl Form<'_> {
     /// Returns the fields of an object at `pointer`; empty for the arguments themselves.
     fn level(&mut self, schema: &Value, pointer: &str, depth: usize) -> Markup {
-        let properties = schema.get("properties").and_then(Value::as_object);
-        let is_short = |(name, _): &(&String, &Value)| name.chars().nth(MAX_CHARS).is_none();
-        let mut shown: Vec<_> = properties.into_iter().flatten().filter(is_short).collect();
-        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        // A set: a server may list as many names as properties.
-        let required: HashSet<&str> = required.filter_map(Value::as_str).collect();
-        shown.sort_by_key(|(name, _)| !required.contains(name.as_str()));
+        let members = members(self.root, schema);
+        let is_short = |member: &&Member<'_>| member.name.chars().nth(MAX_CHARS).is_none();
+        let mut shown: Vec<_> = members.list.iter().filter(is_short).collect();
+        shown.sort_by_key(|member| !members.is_required(member.name));
         html! {
-            @for (name, property) in shown.into_iter().take(MAX_FIELDS) {
-                (self.field(name, property, required.contains(name.as_str()), pointer, depth))
+            @for member in shown.into_iter().take(MAX_FIELDS) {
+                (self.field(member, members.is_required(member.name), pointer, depth))
             }
         }
     }
 
     /// Returns one field, or the group of an object's fields.
-    fn field(
-        &mut self,
-        name: &str,
-        property: &Value,
-        is_required: bool,
-        pointer: &str,
-        depth: usize,
-    ) -> Markup {
+    fn field(&mut self, member: &Member<'_>, is_required: bool, pointer: &str, depth: usize) -> Markup {
         if self.number >= MAX_FIELDS {
             return html! {};
         }
-        let root = self.root;
+        let (root, name, property) = (self.root, member.name, &*member.schema);
         let own = format!("{pointer}/{}", escaped(name));
         let effective = effective(root, property);
         let label = html! {
             (text::line(name)) " " span.type { (text::line(&type_name(root, property))) }
             @if is_required { " " strong { "required" } }
         };
+        // A choice shows its values itself.
+        let bounds =
+            all_bounds(root, property).into_iter().filter(|(key, _)| !matches!(*key, "enum" | "const"));
+        let bounds: Vec<_> = bounds.collect();
         let hint = html! {
             @if let Some(description) = description(root, property) {
                 p.hint dir="auto" { (text::inert(description, text::MAX_LINE)) }
+            }
+            @if !bounds.is_empty() {
+                p.hint {
+                    @for (bound, value) in &bounds { span.bound { (bound) ": " (text::line(value)) } " " }
+                }
             }
         };
         let id = format!("argument-{}", self.number);
         // A group counts too: a schema may have nothing but groups.
         self.number += 1;
-        if depth < MAX_DEPTH && is_group(effective) {
-            let inner = self.level(effective, &own, depth + 1);
+        if depth < MAX_DEPTH && is_group(root, property) {
+            let inner = self.level(property, &own, depth + 1);
             return html! { fieldset { legend { (label) } (hint) (inner) } };
         }
         let (field, key) = if pointer.is_empty() {
@@ -91,36 +101,61 @@ impl Form<'_> {
             div.field {
                 label for=(id) { (label) }
                 @if let Some(choices) = entries(root, effective) { (several_of(&id, &field, &choices, &values)) }
-                @else { (input(&id, &field, effective, values.first().copied().unwrap_or_default())) }
+                @else { (self.input(&id, &field, effective, values.first().copied().unwrap_or_default())) }
                 (hint)
             }
+        }
+    }
+
+    /// Returns the field of one value.
+    fn input(&self, id: &str, field: &str, property: &Value, value: &str) -> Markup {
+        if let Some(choices) = choices(property) {
+            return html! {
+                select id=(id) name=(field) {
+                    option value="" { "(left out)" }
+                    (options(&choices, &[value]))
+                }
+            };
+        }
+        let types = types(property);
+        let is_number = |kind: &&str| matches!(*kind, "number" | "integer");
+        let is_plain = |kind: &&str| is_number(kind) || matches!(*kind, "string" | "boolean");
+        if types.is_empty() || !types.iter().all(is_plain) {
+            let placeholder = example(self.root, property).unwrap_or_else(|| "JSON".to_owned());
+            return text_area(id, field, 3, Some(&text::inert(&placeholder, text::MAX_LINE)), value);
+        }
+        // A field of one line would drop the line ends of its text.
+        let has_lines = self.has_lines && may_have_lines(property) || value.contains('\n');
+        if types == ["string"] && has_lines {
+            return text_area(id, field, value.split('\n').count().min(MAX_LINES), None, value);
+        }
+        let mode = types.iter().all(is_number).then_some("decimal");
+        html! {
+            input id=(id) name=(field) value=(value) autocomplete="off" inputmode=[mode]
+                placeholder=[of_format(property)];
         }
     }
 }
 
 /// Returns true for an object that names its properties.
-fn is_group(property: &Value) -> bool {
-    let properties = property.get("properties").and_then(Value::as_object);
-    types(property) == ["object"] && properties.is_some_and(|properties| !properties.is_empty())
+fn is_group(root: &Value, property: &Value) -> bool {
+    is_object(root, property) && !members(root, property).is_empty()
 }
 
-fn input(id: &str, field: &str, property: &Value, value: &str) -> Markup {
-    let choices = choices(property);
-    let types = types(property);
-    let is_plain = !types.is_empty()
-        && types.iter().all(|kind| matches!(*kind, "string" | "number" | "integer" | "boolean"));
+/// Returns a field of several lines. A browser drops the first line end within the element.
+fn text_area(id: &str, field: &str, lines: usize, placeholder: Option<&str>, value: &str) -> Markup {
     html! {
-        @if let Some(choices) = choices {
-            select id=(id) name=(field) {
-                option value="" { "(left out)" }
-                (options(&choices, &[value]))
-            }
-        } @else if is_plain {
-            input id=(id) name=(field) value=(value) autocomplete="off";
-        } @else {
-            textarea id=(id) name=(field) rows="3" spellcheck="false" placeholder="JSON" { (value) }
+        textarea id=(id) name=(field) rows=(lines) spellcheck="false" placeholder=[placeholder] {
+            "\n" (value)
         }
     }
+}
+
+/// Returns true for a text that is not bound to one line.
+fn may_have_lines(property: &Value) -> bool {
+    let is_short =
+        property.get("maxLength").and_then(Value::as_u64).is_some_and(|most| most <= MAX_LINE_LENGTH);
+    !is_short && ["format", "pattern"].iter().all(|key| property.get(*key).is_none())
 }
 
 /// Returns a choice of several entries of a list.
@@ -146,8 +181,9 @@ fn options(choices: &[Choice], chosen: &[&str]) -> Markup {
 /// Returns the values of a property that has a few of them.
 fn choices(property: &Value) -> Option<Vec<Choice>> {
     if property.get("enum").is_none() && types(property) == ["boolean"] {
-        let values = ["true", "false"].map(|word| Choice { value: word.to_owned(), title: word.to_owned() });
-        return Some(values.to_vec());
+        let choice =
+            |value: bool| Choice { value: value.to_string(), json: value.into(), title: value.to_string() };
+        return Some([true, false].map(choice).to_vec());
     }
     texts(property)
 }
@@ -203,6 +239,52 @@ mod tests {
         let empty = json!({"type": "object", "properties": {("x".repeat(MAX_CHARS + 1)): {}}});
         let shown = fields(&groups(groups(groups(empty))), &[]).into_string();
         assert_eq!(shown.matches("<fieldset>").count(), MAX_FIELDS, "groups alone are bounded too");
+    }
+
+    #[test]
+    fn the_arguments_behind_references_and_alternatives_have_fields() {
+        let shape = |kind: &str, size: &str| {
+            json!({"type": "object", "required": ["kind"], "properties": {
+                "kind": {"const": kind}, (size): {"type": "number", "multipleOf": 0.5, "default": 2},
+            }})
+        };
+        let defs = json!({"Circle": shape("circle", "radius"), "Square": shape("square", "side")});
+        let either = json!({"oneOf": [{"$ref": "#/$defs/Circle"}, {"$ref": "#/$defs/Square"}]});
+        let whole = json!({"$defs": defs, "oneOf": either["oneOf"], "type": "object"});
+        let within = json!({"$defs": defs, "type": "object", "properties": {"shape": either}});
+        for (schema, prefix) in [(whole, "argument."), (within, "nested./shape/")] {
+            let shown = fields(&schema, &[]).into_string();
+            for name in ["radius", "side"] {
+                assert!(shown.contains(&format!("name=\"{prefix}{name}\"")), "{name}: {shown}");
+            }
+            let (_, kind) = shown.split_once("<select id=\"argument-").unwrap();
+            assert!(kind.contains(&format!("name=\"{prefix}kind\"")), "{shown}");
+            assert!(shown.contains(">circle</option><option value=\"square\">square<"), "{shown}");
+            assert!(shown.contains("multipleOf: <bdi>0.5</bdi>") && shown.contains("default: <bdi>2</bdi>"));
+        }
+        let referenced = json!({"$defs": defs, "$ref": "#/$defs/Circle"});
+        assert!(fields(&referenced, &[]).into_string().contains("name=\"argument.radius\""));
+    }
+
+    #[test]
+    fn a_text_keeps_its_lines_and_other_values_show_an_example() {
+        let schema = json!({"properties": {
+            "code": {"type": "string"}, "day": {"type": "string", "format": "date"},
+            "short": {"type": "string", "maxLength": 20}, "count": {"type": "integer"},
+            "rows": {"type": "array", "items": {"type": "object",
+                "properties": {"<a>\u{202e}": {"type": "string"}}}},
+        }});
+        let shown = argument_fields(&schema, &[("code".to_owned(), "\nif a:\n  b".to_owned())]).into_string();
+        assert!(shown.contains("rows=\"3\" spellcheck=\"false\">\n\nif a:\n  b</textarea>"), "{shown}");
+        assert!(
+            shown.contains("placeholder=\"2026-01-31\"") && shown.contains("inputmode=\"decimal\""),
+            "{shown}"
+        );
+        assert!(shown.contains("[{&quot;&lt;a&gt;⟨U+202E⟩&quot;:&quot;text&quot;}]"), "{shown}");
+        assert!(shown.contains("name=\"argument.short\" value=\"\""), "{shown}");
+        let answer = fields(&schema, &[("code".to_owned(), "two\nlines".to_owned())]).into_string();
+        assert!(answer.contains(">\ntwo\nlines</textarea>"), "{answer}");
+        assert!(fields(&schema, &[]).into_string().contains("name=\"argument.code\" value=\"\""));
     }
 
     #[test]

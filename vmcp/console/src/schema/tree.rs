@@ -1,9 +1,12 @@
 //! A JSON schema as a tree of its properties.
 
+use std::io;
+
 use maud::{Markup, html};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::effective::{effective, types};
+use super::members::{Members, is_object, members};
 use crate::text;
 
 /// Levels that are shown; deeper ones are in the definition.
@@ -16,42 +19,73 @@ const MAX_TOTAL: usize = 300;
 const MAX_DESCRIPTION: usize = 1_000;
 /// Most values of an enumeration that are shown.
 const MAX_VALUES: usize = 20;
+/// Most bytes of the JSON of a bound.
+const MAX_JSON: usize = 1_000;
+/// Bounds of a property, in the order in which they are read.
+const KEYS: [&str; 22] = [
+    "enum",
+    "const",
+    "default",
+    "examples",
+    "format",
+    "minimum",
+    "exclusiveMinimum",
+    "maximum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+    "patternProperties",
+    "additionalProperties",
+    "contentMediaType",
+    "deprecated",
+];
 
 /// Shows the properties of a schema: name, type, description, bounds; nested ones below. At most 300
 /// properties, six levels deep.
 pub fn tree(schema: &Value) -> Markup {
     let mut left = MAX_TOTAL;
-    if properties(schema, schema).is_some() {
-        branch(schema, schema, MAX_DEPTH, &mut left)
-    } else {
+    if properties(schema, schema).is_empty() {
         html! { p { "No arguments are described." } }
+    } else {
+        branch(schema, schema, MAX_DEPTH, &mut left)
     }
 }
 
-/// Returns the properties of an object, or of the items of a list, with the schema that has them.
-fn properties<'a>(root: &'a Value, schema: &'a Value) -> Option<(&'a Value, &'a Map<String, Value>)> {
-    let of = |holder: &'a Value| {
-        let properties = holder.get("properties")?.as_object()?;
-        (!properties.is_empty()).then_some((holder, properties))
-    };
-    let schema = effective(root, schema);
-    of(schema).or_else(|| of(effective(root, schema.get("items")?)))
+/// Returns the properties of an object, or of the items of a list.
+fn properties<'a>(root: &'a Value, schema: &'a Value) -> Members<'a> {
+    let own = members(root, schema);
+    match effective(root, schema).get("items") {
+        Some(items) if own.is_empty() => members(root, items),
+        _ => own,
+    }
 }
 
 /// Shows the properties of a part of the schema `root`.
 fn branch(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Markup {
-    let Some((holder, properties)) = properties(root, schema) else { return html! {} };
+    let properties = properties(root, schema);
+    if properties.is_empty() {
+        return html! {};
+    }
     if depth == 0 {
         return html! { p { "Deeper levels are in the definition." } };
     }
-    let shown = properties.len().min(MAX_PROPERTIES).min(*left);
+    let shown = properties.list.len().min(MAX_PROPERTIES).min(*left);
+    let hidden = properties.list.len() - shown + properties.more;
     *left -= shown;
     html! {
         ul.tree {
-            @for (name, property) in properties.iter().take(shown) {
+            @for member in properties.list.iter().take(shown) {
+                @let property = &*member.schema;
                 li {
-                    code { (text::line(name)) } " " span.type { (text::line(&type_name(root, property))) }
-                    @if is_required(holder, name) { " " strong { "required" } }
+                    code { (text::line(member.name)) } " " span.type { (text::line(&type_name(root, property))) }
+                    @if properties.is_required(member.name) { " " strong { "required" } }
                     @if let Some(description) = description(root, property) {
                         p.prose dir="auto" { (text::inert(description, MAX_DESCRIPTION)) }
                     }
@@ -59,21 +93,16 @@ fn branch(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Marku
                     (branch(root, property, depth - 1, left))
                 }
             }
-            @if properties.len() > shown {
-                li { (properties.len() - shown) " more properties are in the definition." }
-            }
+            @if hidden > 0 { li { (hidden) " more properties are in the definition." } }
         }
     }
 }
 
-/// Returns true if the schema demands a property.
-fn is_required(schema: &Value, name: &str) -> bool {
-    let required = schema.get("required").and_then(Value::as_array);
-    required.is_some_and(|names| names.iter().any(|required| required == name))
-}
-
 /// Returns the type of a property in a word or two.
 pub(super) fn type_name(root: &Value, property: &Value) -> String {
+    if is_object(root, property) {
+        return "object".to_owned();
+    }
     let property = effective(root, property);
     let names = types(property);
     let own = match names.as_slice() {
@@ -81,9 +110,12 @@ pub(super) fn type_name(root: &Value, property: &Value) -> String {
         [] => "any".to_owned(),
         names => names.join(" or "),
     };
-    let items = property.get("items").map(|items| types(effective(root, items)));
-    match items.as_deref() {
-        Some([item]) if own == "array" => format!("array of {item}"),
+    let Some(items) = property.get("items").filter(|_| own == "array") else { return own };
+    if is_object(root, items) {
+        return "array of object".to_owned();
+    }
+    match types(effective(root, items)).as_slice() {
+        [item] => format!("array of {item}"),
         _ => own,
     }
 }
@@ -95,7 +127,7 @@ pub(super) fn description<'a>(root: &'a Value, property: &'a Value) -> Option<&'
 }
 
 /// Returns the bounds of a property, and those of the schema to which it leads.
-fn all_bounds(root: &Value, property: &Value) -> Vec<(&'static str, String)> {
+pub(super) fn all_bounds(root: &Value, property: &Value) -> Vec<(&'static str, String)> {
     let schema = effective(root, property);
     let mut all = bounds(schema);
     if !std::ptr::eq(schema, property) {
@@ -108,23 +140,50 @@ fn all_bounds(root: &Value, property: &Value) -> Vec<(&'static str, String)> {
 
 /// Returns the bounds of a property's values, in the order in which they are read.
 fn bounds(property: &Value) -> Vec<(&'static str, String)> {
-    const KEYS: [&str; 9] =
-        ["enum", "default", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "const"];
     let shown = |value: &Value| match value {
         Value::Array(values) => {
             let more = values.len().saturating_sub(MAX_VALUES);
-            let first: Vec<_> = values.iter().take(MAX_VALUES).map(ToString::to_string).collect();
+            let first: Vec<_> = values.iter().take(MAX_VALUES).map(short).collect();
             let more = if more > 0 { format!(", and {more} more") } else { String::new() };
             first.join(", ") + &more
         }
-        other => other.to_string(),
+        other => short(other),
     };
     KEYS.iter().filter_map(|key| Some((*key, shown(property.get(*key)?)))).collect()
 }
 
+/// Returns JSON of at most [`MAX_JSON`] bytes; of a longer value, its beginning.
+fn short(value: &Value) -> String {
+    let mut written = Beginning(Vec::new());
+    match serde_json::to_writer(&mut written, value) {
+        Ok(()) => String::from_utf8_lossy(&written.0).into_owned(),
+        Err(_) => format!("{}…", String::from_utf8_lossy(&written.0)),
+    }
+}
+
+/// The first [`MAX_JSON`] bytes that are written; further ones are an error, which ends the writing.
+struct Beginning(Vec<u8>);
+
+impl io::Write for Beginning {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = MAX_JSON.saturating_sub(self.0.len());
+        if room == 0 && !bytes.is_empty() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let fitting = bytes.iter().take(room);
+        let before = self.0.len();
+        self.0.extend(fitting);
+        Ok(self.0.len() - before)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
 
@@ -139,6 +198,39 @@ mod tests {
         assert!(shown.contains("mail") && shown.contains("Kind of &lt;i&gt;"), "{shown}");
         assert!(shown.contains("enum: <bdi>&quot;&lt;b&gt;&quot;, &quot;c&quot;"), "{shown}");
         assert_eq!(shown.matches("<ul").count(), 2);
+    }
+
+    #[test]
+    fn alternatives_of_objects_are_shown_and_their_discriminator_is_a_choice() {
+        let schema = json!({"oneOf": [
+            {"type": "object", "required": ["kind"], "properties": {
+                "kind": {"const": "a"}, "x": {"type": "string"},
+            }},
+            {"type": "object", "required": ["kind"], "properties": {
+                "kind": {"const": "b"}, "y": {"type": "number", "multipleOf": 0.25, "exclusiveMinimum": 0},
+            }},
+        ]});
+        let shown = tree(&schema).into_string();
+        for part in [
+            "enum: <bdi>&quot;a&quot;, &quot;b&quot;</bdi>",
+            "<bdi>x</bdi>",
+            "<bdi>y</bdi>",
+            "multipleOf: <bdi>0.25</bdi>",
+            "exclusiveMinimum: <bdi>0</bdi>",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert_eq!(shown.matches("<strong>required</strong>").count(), 1, "{shown}");
+        let list = json!({"properties": {"shapes": {"type": "array", "items": schema}}});
+        let shown = tree(&list).into_string();
+        assert!(shown.contains("array of object") && shown.contains("<bdi>y</bdi>"), "{shown}");
+    }
+
+    #[test]
+    fn a_long_bound_is_cut_while_it_is_written() {
+        assert_eq!(short(&json!([1, "a"])), "[1,\"a\"]");
+        let long = short(&json!({"a": "é".repeat(1 << 20)}));
+        assert!(long.len() <= MAX_JSON + 8 && long.ends_with('…'), "{}", long.len());
     }
 
     #[test]

@@ -78,7 +78,10 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route_layer(from_fn_with_state(door.clone(), form_check::check))
         .route_layer(from_fn(access::only_operators))
         .route_layer(from_fn_with_state(guard.admin.clone(), audit::record));
-    let inside = pages.merge(orders).merge(own).route_layer(from_fn_with_state(door.clone(), access::admit));
+    let inside = pages.merge(orders).merge(own);
+    let inside = inside
+        .route_layer(from_fn_with_state(door.clone(), answer::refusals_as_pages))
+        .route_layer(from_fn_with_state(door.clone(), access::admit));
     let outside = Router::new()
         .route("/console", get(access::to_root))
         .route("/console/sign-in", post(access::sign_in))
@@ -90,6 +93,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .merge(outside)
         .route_layer(from_fn_with_state(door.clone(), access::only_if_served))
         .route_layer(from_fn(answer::add_security_headers))
+        .route_layer(from_fn(answer::path_prefix::put_before))
         .with_state(door)
 }
 

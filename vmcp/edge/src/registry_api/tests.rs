@@ -57,8 +57,15 @@ async fn what_is_not_there_or_not_meant_is_told() {
         let (found, body) = get(yaml, path).await;
         assert_eq!((found, &body), (status, &json!({ "error": error })), "{path}");
     }
-    let (_, page) = get(yaml, "/v0.1/servers?updated_since=2999-01-01T00:00:00%2B00:00").await;
-    assert_eq!(page["metadata"]["count"], 1, "entries have no date: the whole list");
+    let soon = SystemTime::now() + Duration::from_secs(60);
+    for time in ["2020-01-01T00:00:00%2B00:00", &humantime::format_rfc3339_seconds(soon).to_string()] {
+        let (_, page) = get(yaml, &format!("/v0.1/servers?updated_since={time}")).await;
+        assert_eq!(page["metadata"]["count"], 1, "entries have no date: the whole list: {page}");
+    }
+    let (status, body) = get(yaml, "/v0.1/servers?updated_since=2999-01-01T00:00:00%2B00:00").await;
+    let error = body["error"].as_str().unwrap_or_default();
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(error.starts_with("updated_since is in the future: it is 2"), "{error}");
     let (status, latest) = get(yaml, "/v0.1/servers/com.example.mcp%2Fdev/versions/latest").await;
     assert_eq!((status, &latest["server"]["name"]), (StatusCode::OK, &json!("com.example.mcp/dev")));
 }

@@ -26,7 +26,7 @@ use self::refresh::{Refresh, Refreshed};
 use self::regeneration::{Regenerated, regenerate};
 use super::replicas::report::ReplicaReport;
 use super::replicas::{
-    Census, ClientName, OtherReplicas, ROUND_INTERVAL, ReplicaLogins, ReplicaUsage, TotalUsage,
+    Census, ClientName, OtherReplicas, ROUND_INTERVAL, ReplicaLogins, ReplicaUsage, TotalUsage, Waiting,
 };
 use super::snapshot::build::session_snapshots::SessionSource;
 use super::snapshot::client_records::kept_results::KeptResults;
@@ -245,9 +245,13 @@ impl Engine {
     }
 
     /// Asks every other replica for a path of its admin port, for a page of the console.
-    pub async fn ask_other_replicas<T: DeserializeOwned>(&self, path: &str) -> OtherReplicas<T> {
+    pub async fn ask_other_replicas<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        waiting: Waiting,
+    ) -> OtherReplicas<T> {
         let config = Arc::clone(&self.snapshot().config);
-        self.0.shared.replicas.ask_others(&config, path).await
+        self.0.shared.replicas.ask_others(&config, path, waiting).await
     }
 
     /// Returns the tokens of a client that this process keeps, for another replica.

@@ -41,7 +41,7 @@ use known::KnownReplicas;
 use report::ReplicaReport;
 use version::{ReportVersions, Sources};
 
-pub use console_pages::{OfReplica, OtherReplica, OtherReplicas};
+pub use console_pages::{OfReplica, OtherReplica, OtherReplicas, Waiting};
 pub use known::Census;
 pub use logins::{ClientLogin, ClientName, ReplicaLogins, TotalLogins};
 pub use usage::{ReplicaUsage, TotalUsage};
@@ -146,7 +146,7 @@ impl Replicas {
         self.tool_metrics.reset(filter.clone()).await;
         if !only_here {
             // A replica that is asked to forget asks no other one, so that none waits for itself.
-            let (addresses, _) = addresses(config).await;
+            let (addresses, _) = addresses(config, LOOKUP_TIMEOUT).await;
             join_all(addresses.into_iter().map(|address| client::reset(config, address, &filter))).await;
         }
         self.known.store(Arc::new(self.known.load().without(&filter)));
@@ -195,7 +195,7 @@ impl Replicas {
             }
             return false;
         }
-        let (addresses, mut unreachable) = addresses(config).await;
+        let (addresses, mut unreachable) = addresses(config, LOOKUP_TIMEOUT).await;
         let before = std::mem::take(&mut *self.heard.lock());
         let asked = addresses.into_iter().map(async |address| {
             let last = before.get(&address).cloned();
@@ -267,11 +267,15 @@ impl Replicas {
     }
 }
 
-/// Resolves the configured peers; returns the addresses, and the names that have none.
-async fn addresses(config: &Config) -> (Vec<SocketAddr>, Vec<String>) {
+/// Resolves the configured peers at once, each within `limit`. Returns the addresses, and the names without
+/// one.
+async fn addresses(config: &Config, limit: Duration) -> (Vec<SocketAddr>, Vec<String>) {
     let (mut found, mut unknown) = (Vec::new(), Vec::new());
-    for peer in &config.server.peers {
-        match timeout(LOOKUP_TIMEOUT, lookup_host(peer.as_str())).await {
+    let peers = &config.server.peers;
+    let lookups = peers.iter().map(|peer| timeout(limit, lookup_host(peer.as_str())));
+    let resolved = join_all(lookups).await;
+    for (peer, resolved) in peers.iter().zip(resolved) {
+        match resolved {
             Ok(Ok(addresses)) => found.extend(addresses),
             Ok(Err(_)) | Err(_) => unknown.push(peer.clone()),
         }

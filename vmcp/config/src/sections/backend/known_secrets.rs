@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::references::secret_signs::{is_secret_name, looks_secret};
 use crate::sections::backend::Transport;
+use crate::values::masked::hidden_in_arguments;
 use crate::values::secret::{MASK, Secret};
 
 /// Fewest bytes of a secret that is masked: a shorter one would mask parts of ordinary words.
@@ -48,6 +49,7 @@ impl KnownSecrets {
                     add_named(&mut found, name, value);
                     option = if argument.starts_with('-') { argument } else { "" };
                 }
+                found.extend(hidden_in_arguments(args));
             }
         }
         Self::of_values(&found)
@@ -141,6 +143,14 @@ mod tests {
                      'glpat-abcdefghijkl', --verbose], env: { DB_PASSWORD: hunter22, LOG_LEVEL: debugging }";
         let said = "fir5t-key sec0nd-key /etc/key glpat-abcdefghijkl hunter22 debugging --verbose";
         assert_eq!(masked(entry, said), "*** *** /etc/key *** *** debugging --verbose");
+    }
+
+    #[test]
+    fn headers_and_urls_in_arguments_have_secrets_too() {
+        let entry = "command: [npx, mcp-remote, 'https://u:p4ssword@a.example', --header, \
+                     'Authorization: Bearer k3y-value', '--header=X-Api-Key: s3c0nd-key']";
+        let said = "refused k3y-value, s3c0nd-key and p4ssword of https://u:p4ssword@a.example";
+        assert_eq!(masked(entry, said), "refused ***, *** and *** of https://u:***@a.example");
     }
 
     #[test]

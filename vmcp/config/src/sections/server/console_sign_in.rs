@@ -48,7 +48,7 @@ pub struct RawConsoleSignIn {
     /// Client secret. Default: none, a public client with PKCE.
     pub client_secret: Option<Secret>,
     /// Required. Redirect URI registered at the provider: the address at which browsers reach the admin port,
-    /// with the path `/console/oidc/callback`.
+    /// with the path `/console/oidc/callback`, behind the path at which a proxy serves it.
     #[schemars(required)]
     pub redirect_uri: Option<String>,
     /// Scopes to ask for. Default: `openid`.
@@ -111,10 +111,10 @@ impl RawConsoleSignIn {
 fn redirect_uri(text: &str, report: &mut Report) -> Option<Url> {
     let at = problems::key(PATH, "redirectUri");
     let url = http_url::validate(text, &at, report)?;
-    if url.path() != CALLBACK || url.query().is_some() || url.fragment().is_some() {
+    if !url.path().ends_with(CALLBACK) || url.query().is_some() || url.fragment().is_some() {
         report.problem(
             &at,
-            format!("its path is not `{CALLBACK}`"),
+            format!("its path does not end with `{CALLBACK}`"),
             format!("write the address of the admin port with that path, such as `https://vmcp.example.com{CALLBACK}`"),
         );
         return None;
@@ -146,6 +146,14 @@ mod tests {
             ("groups", &["openid".to_owned()][..])
         );
         assert_eq!((sign_in.operators.as_slice(), sign_in.viewers.len()), (&["platform".to_owned()][..], 0));
+    }
+
+    #[test]
+    fn a_proxy_may_serve_the_console_below_a_path() {
+        let redirect = "redirectUri: \"https://vmcp.example.com/ops/console/oidc/callback\"";
+        let config = checked("oidc", &format!("{WHOLE}, {redirect}")).unwrap();
+        let sign_in = config.server.console_sign_in.as_ref().unwrap();
+        assert_eq!(sign_in.redirect_uri.path(), "/ops/console/oidc/callback");
     }
 
     #[test]

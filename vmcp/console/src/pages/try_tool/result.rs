@@ -1,9 +1,10 @@
-//! The content of a tool's result, each block by its kind. Blocks are a server's: only pictures and sounds of
-//! kinds that hold no script are shown as such.
+//! The content of a tool's result, each block by its kind, and its structured content. Blocks are a server's:
+//! only pictures and sounds of kinds that hold no script are shown as such.
 
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::json_tree::json_tree;
 use crate::text;
 
 /// Most blocks that are shown.
@@ -18,20 +19,46 @@ const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp
 const SOUNDS: [&str; 7] =
     ["audio/mpeg", "audio/wav", "audio/x-wav", "audio/ogg", "audio/webm", "audio/mp4", "audio/flac"];
 
-/// Shows the blocks of a `CallToolResult`; nothing if it has no list of them.
+/// Most bytes of a text that is read as JSON: 256 KiB.
+const MAX_JSON_TEXT: usize = 256 << 10;
+
+/// Shows the blocks of a `CallToolResult` and its structured content; nothing without them.
 pub(super) fn content(result: &Value) -> Markup {
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let structured = result.get("structuredContent").filter(|content| is_tree(content));
     let mut left = MAX_ALL_MEDIA;
     html! {
-        @for block in blocks.iter().take(MAX_BLOCKS) { (shown(block, &mut left)) }
+        @for block in blocks.iter().take(MAX_BLOCKS) { (shown(block, structured, &mut left)) }
         @if blocks.len() > MAX_BLOCKS { p { (blocks.len() - MAX_BLOCKS) " more blocks." } }
+        @if let Some(structured) = structured {
+            h3 { "Structured content" }
+            (json_tree(structured))
+        }
     }
 }
 
-fn shown(block: &Value, left: &mut usize) -> Markup {
+fn is_tree(value: &Value) -> bool {
+    matches!(value, Value::Array(_) | Value::Object(_))
+}
+
+/// Shows a text; JSON as a tree. A text that repeats the structured content, as servers write it for older
+/// clients, is named alone.
+fn text_block(text: &str, structured: Option<&Value>) -> Markup {
+    let is_json = text.len() <= MAX_JSON_TEXT && text.trim_start().starts_with(['{', '[']);
+    let json = is_json.then(|| serde_json::from_str::<Value>(text).ok()).flatten();
+    match json.filter(is_tree) {
+        Some(json) if structured == Some(&json) => {
+            html! { p.hint { "A text with the same JSON as the structured content." } }
+        }
+        Some(json) => json_tree(&json),
+        None => text::prose(text),
+    }
+}
+
+fn shown(block: &Value, structured: Option<&Value>, left: &mut usize) -> Markup {
     let part = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
     match part("type") {
-        "text" => text::prose(part("text")),
+        "text" => text_block(part("text"), structured),
         kind @ ("image" | "audio") => media(kind, part("mimeType"), part("data"), left),
         "resource_link" => html! {
             p { "Resource " code { (text::line(part("uri"))) } " " (text::line(part("name"))) }
@@ -106,6 +133,18 @@ mod tests {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert!(!shown.contains("href"), "the URI of a server is no link: {shown}");
+    }
+
+    #[test]
+    fn json_is_a_tree_and_a_repeated_one_is_shown_once() {
+        let structured = json!({"rows": [{"<id>": 7}]});
+        let repeated = json!({"type": "text", "text": structured.to_string()});
+        let shown = content(&json!({"content": [repeated], "structuredContent": structured})).into_string();
+        assert_eq!(shown.matches("<details open>").count(), 2, "{shown}");
+        assert!(shown.contains("the same JSON") && shown.contains("&lt;id&gt;"), "{shown}");
+        assert!(of(&json!([{"type": "text", "text": "[1, 2]"}])).contains("list of 2"));
+        assert!(of(&json!([{"type": "text", "text": "[1, 2"}])).contains("[1, 2<"), "no JSON: a text");
+        assert!(of(&json!([{"type": "text", "text": "7"}])).contains(">7<"));
     }
 
     #[test]

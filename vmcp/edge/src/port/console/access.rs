@@ -20,17 +20,19 @@ use vmcp_console::links::ROOT;
 use vmcp_console::pages::sign_in::{self, SignInChoices};
 use vmcp_engine::access::identity::{Identity, Principal};
 use vmcp_engine::engine::Engine;
-use vmcp_engine::random::now;
+use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
 use super::forms;
-use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKey};
+use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKeys};
 use super::trying::waiting_calls::WaitingCalls;
 use crate::port::admin::audit::TokenKind;
 use crate::port::admin::{Admin, AdminGuard, audit, bearer, is_one_of};
 
 /// Most bytes of the form to sign in: 4 KiB, far above any token.
 const MAX_SIGN_IN_BYTES: usize = 4 << 10;
+/// Most bytes of the address of a wanted page: a third of the form, as the form escapes each byte.
+const MAX_NEXT_BYTES: usize = 1_000;
 /// Forms to sign in that are read at a time; further ones are answered with 429. Their senders are unknown:
 /// they must leave connections to probes.
 const MAX_ARRIVING_SIGN_INS: usize = 8;
@@ -44,7 +46,8 @@ pub(super) struct ConsoleDoor(Arc<DoorState>);
 
 struct DoorState {
     guard: AdminGuard,
-    key: SessionKey,
+    /// Random secret of this process, for sessions where no key is configured.
+    own_secret: [u8; 32],
     /// Places for forms to sign in that are being read.
     arriving: Semaphore,
     /// Places for sign-ins that ask the provider.
@@ -106,13 +109,18 @@ impl ConsoleDoor {
     pub(super) fn new(guard: AdminGuard) -> ConsoleDoor {
         let arriving = Semaphore::new(MAX_ARRIVING_SIGN_INS);
         let asking = Semaphore::new(MAX_ASKING_SIGN_INS);
-        let (key, provider, waiting) = (SessionKey::new(), Mutex::default(), Arc::default());
-        ConsoleDoor(Arc::new(DoorState { guard, key, arriving, asking, provider, waiting }))
+        let (own_secret, provider, waiting) = (random(), Mutex::default(), Arc::default());
+        ConsoleDoor(Arc::new(DoorState { guard, own_secret, arriving, asking, provider, waiting }))
     }
 
     /// Returns the state of the admin port.
     pub(super) fn admin(&self) -> &Admin {
         &self.0.guard.admin
+    }
+
+    /// Returns the keys of sessions of the configuration in force.
+    fn keys(&self) -> SessionKeys {
+        SessionKeys::new(&self.engine().snapshot().config.server.session_keys, &self.0.own_secret)
     }
 
     /// Returns the engine.
@@ -129,7 +137,7 @@ impl ConsoleDoor {
     pub(super) fn frame(&self, visitor: &Visitor) -> Frame {
         Frame {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            form_token: self.0.key.form_token(&visitor.session),
+            form_token: self.keys().form_token(&visitor.session),
             is_signed_in: !visitor.session.is_empty(),
             is_viewer: visitor.is_viewer,
             notice: None,
@@ -138,7 +146,7 @@ impl ConsoleDoor {
 
     /// Returns true if a form was made for this visitor.
     pub(super) fn has_form_token(&self, visitor: &Visitor, given: &str) -> bool {
-        self.0.key.is_form_token(&visitor.session, given)
+        self.keys().is_form_token(&visitor.session, given)
     }
 
     /// Returns the visitor of a request and the operator's name for audit events; `None`: a token is wanted.
@@ -173,14 +181,14 @@ impl ConsoleDoor {
         let session = cookie.to_owned();
         let server = &self.engine().snapshot().config.server;
         for (tokens, kind) in token_lists(server) {
-            if let Some(token) = self.0.key.token_of(cookie, tokens, now()) {
+            if let Some(token) = self.keys().token_of(cookie, tokens, now()) {
                 let name = audit::token_name(token.expose().as_bytes(), kind);
                 let is_viewer = kind == TokenKind::Viewer;
                 return Some((Visitor { session, is_viewer, is_proved: true, subject: None }, name));
             }
         }
         let config = server.console_sign_in.as_ref().filter(|_| server.console == ConsoleAccess::Oidc)?;
-        let CookiePerson { subject, role } = self.0.key.person_of(cookie, config, now())?;
+        let CookiePerson { subject, role } = self.keys().person_of(cookie, config, now())?;
         if self.is_withdrawn(config, &subject, cookie) {
             return None;
         }
@@ -322,15 +330,26 @@ pub(super) async fn admit(State(door): State<ConsoleDoor>, mut request: Request,
         return next.run(request).await;
     }
     let is_wrong = request.headers().contains_key(header::AUTHORIZATION);
-    if is_wrong || !matches!(*request.method(), Method::GET | Method::HEAD) {
+    let is_order = !matches!(*request.method(), Method::GET | Method::HEAD);
+    let had_session = cookie(request.headers(), &door.cookie_name()).is_some_and(|value| !value.is_empty());
+    if is_wrong || is_order {
         door.0.guard.record_refusal(&audit::sender(&request), request.uri().path(), is_wrong);
     }
+    // A person who signs in goes on to the page that they wanted. An order is not repeated.
+    let wanted = request.uri().path_and_query().and_then(|wanted| wanted.as_str().strip_prefix(ROOT));
+    let wanted = wanted.filter(|wanted| !is_order && is_page(wanted)).map(str::to_owned);
     drop(request);
     if is_wrong && !door.0.guard.slow_down().await {
         return too_many("too many wrong tokens\n");
     }
+    let message = match (had_session, is_order) {
+        (true, true) => Some("Your session has ended, and the order was not carried out. Sign in again."),
+        (true, false) => Some("Your session has ended. Sign in again."),
+        (false, _) => None,
+    };
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    (StatusCode::UNAUTHORIZED, challenge, Html(sign_in::sign_in(&door.choices(), None))).into_response()
+    let page = Html(sign_in::sign_in(&door.choices(), message, wanted.as_deref()));
+    (StatusCode::UNAUTHORIZED, challenge, page).into_response()
 }
 
 /// Middleware that refuses the orders of viewers.
@@ -365,12 +384,24 @@ pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -
         if !door.0.guard.slow_down().await {
             return too_many("too many wrong tokens\n");
         }
-        let page = Html(sign_in::sign_in(&door.choices(), Some("This is none of the server's tokens.")));
+        let message = Some("This is none of the server's tokens.");
+        let page = Html(sign_in::sign_in(&door.choices(), message, wanted_page(&pairs)));
         return (StatusCode::UNAUTHORIZED, page).into_response();
     };
     door.record_sign_in(&sender, Some(&audit::token_name(token.as_bytes(), kind)), "ok", false);
-    let cookie = door.0.key.session(token.as_bytes(), now() + SESSION_SECONDS);
-    (door.set_cookie(&cookie, SESSION_SECONDS), Redirect::to(ROOT)).into_response()
+    let cookie = door.keys().session(token.as_bytes(), now() + SESSION_SECONDS);
+    let next = format!("{ROOT}{}", wanted_page(&pairs).unwrap_or_default());
+    (door.set_cookie(&cookie, SESSION_SECONDS), Redirect::to(&next)).into_response()
+}
+
+/// Returns the page that a form to sign in names: its address behind [`ROOT`], and so on this host.
+fn wanted_page(pairs: &[(String, String)]) -> Option<&str> {
+    Some(forms::value(pairs, sign_in::NEXT)).filter(|next| is_page(next))
+}
+
+/// Returns true for an address that fits the form to sign in, and a header.
+fn is_page(address: &str) -> bool {
+    (1..=MAX_NEXT_BYTES).contains(&address.len()) && address.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Answers `POST /console/sign-out`: the browser forgets its cookie.

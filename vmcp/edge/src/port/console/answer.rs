@@ -1,6 +1,10 @@
 //! Parts of the console's answers: headers of all, style sheet and script, JSON of servers as pages show it.
 
-use axum::extract::Request;
+pub(super) mod path_prefix;
+
+use axum::Extension;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -9,6 +13,11 @@ use vmcp_console::assets::{CONTENT_SECURITY_POLICY, SCRIPT, STYLE};
 use vmcp_console::pages::clients::Replicas;
 use vmcp_engine::engine::replicas::Census;
 use vmcp_json::text::without_half_surrogates;
+
+use super::access::{ConsoleDoor, Visitor};
+
+/// Most bytes of the words of a refusal; longer ones are left out.
+const MAX_REFUSAL_BYTES: usize = 64 << 10;
 
 /// Headers of every answer. Pages hold names and errors of servers: no cache keeps them, no other site frames
 /// them or reads their address. With `no-referrer`, browsers would send `Origin: null` with each form.
@@ -29,6 +38,31 @@ pub(super) async fn add_security_headers(request: Request, next: Next) -> Respon
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+/// Middleware that makes the words of a refused request a page with the navigation, where a browser asks for
+/// one. Programs get the words alone.
+pub(super) async fn refusals_as_pages(
+    State(door): State<ConsoleDoor>,
+    Extension(visitor): Extension<Visitor>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let kinds = request.headers().get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok());
+    let wants_page = kinds.is_some_and(|kinds| kinds.contains("text/html"));
+    let response = next.run(request).await;
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let has_words = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    if !wants_page || !has_words || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let words = to_bytes(body, MAX_REFUSAL_BYTES).await.unwrap_or_default();
+    let page = door.frame(&visitor).refusal(&String::from_utf8_lossy(&words));
+    head.headers.remove(header::CONTENT_LENGTH);
+    head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    Response::from_parts(head, Body::from(page))
 }
 
 /// Answers `GET /console/console.css`.

@@ -13,6 +13,7 @@ use vmcp_console::pages::calls::{
     Call, Calls, MAX_TIMELINE, TimedCall, call as call_page, calls as calls_page, rows as call_rows,
 };
 use vmcp_engine::access::identity::Principal;
+use vmcp_engine::engine::replicas::Waiting;
 use vmcp_engine::telemetry::calls::{CallRecord, Origin};
 use vmcp_engine::telemetry::recent::{CallEntry, TracedCall};
 
@@ -21,6 +22,8 @@ use super::access::{ConsoleDoor, Visitor};
 
 /// Header with the place to go on behind.
 const NEXT: HeaderName = HeaderName::from_static("x-next");
+/// Header with the replicas that gave no answer in time.
+const MISSING: HeaderName = HeaderName::from_static("x-missing-replicas");
 /// Name of the fact with the W3C trace id of a call.
 const TRACE: &str = "Trace";
 
@@ -30,7 +33,7 @@ pub(super) async fn list(
     Extension(visitor): Extension<Visitor>,
     Query(query): Query<CallsQuery>,
 ) -> Html<String> {
-    let found = find(&door, &query.of_all_kept()).await;
+    let found = find(&door, &query.of_all_kept(), Waiting::Page).await;
     let data = Calls {
         filter: query.filter(),
         calls: found.calls,
@@ -41,11 +44,13 @@ pub(super) async fn list(
     Html(calls_page(&door.frame(&visitor), &data))
 }
 
-/// Answers `GET /console/calls/rows`: the rows of newer calls, for the script.
+/// Answers `GET /console/calls/rows`: the rows of newer calls, for the script, and the replicas whose rows
+/// are missing.
 pub(super) async fn rows(State(door): State<ConsoleDoor>, Query(query): Query<CallsQuery>) -> Response {
-    let found = find(&door, &query).await;
+    let found = find(&door, &query, Waiting::Rows).await;
     let rows = call_rows(&found.calls, found.replicas.is_some());
-    ([(NEXT, found.cursor.to_string())], Html(rows.into_string())).into_response()
+    let missing = found.replicas.map(|replicas| replicas.unreachable.join(", ")).unwrap_or_default();
+    ([(NEXT, found.cursor.to_string()), (MISSING, missing)], Html(rows.into_string())).into_response()
 }
 
 /// Answers `GET /console/call`.

@@ -1,5 +1,6 @@
 //! Bodies of forms: read within a bound of bytes and of time.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -11,7 +12,8 @@ use tokio::time::timeout;
 /// connection, and the port has few connections.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads the fields of a form of at most `limit` bytes, within [`RECEIVE_TIMEOUT`].
+/// Reads the fields of a form of at most `limit` bytes, within [`RECEIVE_TIMEOUT`]. A browser sends the line
+/// ends of names and values as CR LF: they become LF again.
 pub(super) async fn read(body: Body, limit: usize) -> Result<Vec<(String, String)>, Response> {
     let read = timeout(RECEIVE_TIMEOUT, to_bytes(body, limit)).await.map_err(|_| {
         let words = format!("the form did not arrive within {} seconds\n", RECEIVE_TIMEOUT.as_secs());
@@ -21,7 +23,11 @@ pub(super) async fn read(body: Body, limit: usize) -> Result<Vec<(String, String
         let words = format!("the form could not be read, or has more than {limit} bytes\n");
         (StatusCode::PAYLOAD_TOO_LARGE, words).into_response()
     })?;
-    Ok(url::form_urlencoded::parse(&bytes).into_owned().collect())
+    let with_lf = |text: Cow<'_, str>| {
+        if text.contains('\r') { text.replace("\r\n", "\n") } else { text.into_owned() }
+    };
+    let pairs = url::form_urlencoded::parse(&bytes);
+    Ok(pairs.map(|(name, value)| (with_lf(name), with_lf(value))).collect())
 }
 
 /// Returns the value of a field; empty if it is absent.
@@ -32,6 +38,13 @@ pub(super) fn value<'a>(pairs: &'a [(String, String)], name: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn lines_of_a_text_are_those_that_a_person_typed() {
+        let pairs = read(Body::from("a%0D%0Ab=one%0D%0A%0D%0Atwo%0D&c=%0A"), 99).await.unwrap();
+        let expected = [("a\nb", "one\n\ntwo\r"), ("c", "\n")];
+        assert_eq!(pairs, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_form_that_is_too_long_or_never_arrives_is_refused() {

@@ -1,9 +1,11 @@
-//! [`SessionKey`]: the key of this process that signs cookies and the tokens of forms.
+//! [`SessionKeys`]: the keys that sign cookies and the tokens of forms.
 //!
 //! A cookie never holds the admin token: every server on this host name gets it, whatever its port. It holds
-//! the time of its end and an HMAC-SHA256 over that time and the token's SHA-256. So it ends with the
-//! process, after [`SESSION_SECONDS`], or once its token leaves the configuration, without a table of
-//! sessions.
+//! the time of its end and an HMAC-SHA256 over that time and the token's SHA-256. So it ends after
+//! [`SESSION_SECONDS`], or once its token leaves the configuration, without a table of sessions.
+//!
+//! Keys are derived from `server.sessionKeys`, so that all replicas accept a cookie and a restart ends none.
+//! Where none is configured, the random key of the process signs: its cookies end with it.
 
 use ring::hmac;
 use sha2::{Digest as _, Sha256};
@@ -25,41 +27,58 @@ pub(super) struct CookiePerson {
     pub(super) role: ConsoleRole,
 }
 
-/// The key.
-pub(super) struct SessionKey(hmac::Key);
+/// Keys of the configuration in force: the first one signs, all of them verify.
+pub(super) struct SessionKeys {
+    first: hmac::Key,
+    others: Vec<hmac::Key>,
+}
 
-impl SessionKey {
-    /// Makes a random key.
-    pub(super) fn new() -> SessionKey {
-        SessionKey(hmac::Key::new(hmac::HMAC_SHA256, &random::<32>()))
+impl SessionKeys {
+    /// Derives the keys of `secrets`. The key of the process, derived from `own`, comes last: the first
+    /// configured secret ends no session.
+    pub(super) fn new(secrets: &[Secret], own: &[u8; 32]) -> SessionKeys {
+        let mut keys = secrets.iter().map(|secret| derived(secret.expose().as_bytes()));
+        match keys.next() {
+            Some(first) => SessionKeys { first, others: keys.chain([derived(own)]).collect() },
+            None => SessionKeys { first: derived(own), others: Vec::new() },
+        }
+    }
+
+    fn sign(&self, message: &[u8]) -> String {
+        hex::encode(hmac::sign(&self.first, message))
+    }
+
+    /// Returns the key that made a tag, given in hexadecimal digits. Tags are compared in constant time.
+    fn key_of(&self, message: &[u8], tag: &str) -> Option<&hmac::Key> {
+        let tag = hex::decode(tag).ok()?;
+        let mut keys = std::iter::once(&self.first).chain(&self.others);
+        keys.find(|key| hmac::verify(key, message, &tag).is_ok())
     }
 
     /// Returns the cookie of a person who typed `token`, good until `end`, in seconds since the Unix epoch.
     pub(super) fn session(&self, token: &[u8], end: u64) -> String {
-        format!("{end}.{}", hex::encode(hmac::sign(&self.0, &session_message(token, end))))
+        format!("{end}.{}", self.sign(&session_message(token, end)))
     }
 
     /// Returns the token of `tokens` that a cookie was made for; `None` if it has ended, or was made for
-    /// none of them. Tags are compared in constant time.
+    /// none of them.
     pub(super) fn token_of<'a>(&self, cookie: &str, tokens: &'a [Secret], now: u64) -> Option<&'a Secret> {
         let (end, tag) = cookie.split_once('.')?;
         let end = end.parse().ok().filter(|end| *end > now)?;
-        let tag = hex::decode(tag).ok()?;
-        let is_of = |token: &&Secret| {
-            hmac::verify(&self.0, &session_message(token.expose().as_bytes(), end), &tag).is_ok()
-        };
+        let is_of =
+            |token: &&Secret| self.key_of(&session_message(token.expose().as_bytes(), end), tag).is_some();
         tokens.iter().find(is_of)
     }
 
     /// Returns the cookie of a person who signed in by the provider of `config`, good until `end`.
     pub(super) fn person_session(&self, person: &CookiePerson, config: &ConsoleSignIn, end: u64) -> String {
         let CookiePerson { subject, role } = person;
-        let tag = hex::encode(hmac::sign(&self.0, &person_message(person, config, end)));
+        let tag = self.sign(&person_message(person, config, end));
         format!("{end}.{}.{}.{tag}", role_word(*role), hex::encode(subject))
     }
 
-    /// Returns the person of a cookie; `None` if it has ended, is of another process, or was made under
-    /// other settings of the sign-in.
+    /// Returns the person of a cookie; `None` if it has ended, has another key, or was made under other
+    /// settings of the sign-in.
     pub(super) fn person_of(&self, cookie: &str, config: &ConsoleSignIn, now: u64) -> Option<CookiePerson> {
         let mut parts = cookie.split('.');
         let end = parts.next()?.parse().ok().filter(|end| *end > now)?;
@@ -69,9 +88,9 @@ impl SessionKey {
             _ => return None,
         };
         let subject = String::from_utf8(hex::decode(parts.next()?).ok()?).ok()?;
-        let (tag, None) = (hex::decode(parts.next()?).ok()?, parts.next()) else { return None };
+        let (tag, None) = (parts.next()?, parts.next()) else { return None };
         let person = CookiePerson { subject, role };
-        hmac::verify(&self.0, &person_message(&person, config, end), &tag).ok()?;
+        self.key_of(&person_message(&person, config, end), tag)?;
         Some(person)
     }
 
@@ -79,35 +98,41 @@ impl SessionKey {
     /// texts of the attempt. The cookie reveals none of them: they are derived from it by the key.
     pub(super) fn attempt(&self, end: u64) -> (String, SignInAttempt) {
         let id = hex::encode(random::<16>());
-        let tag = hex::encode(hmac::sign(&self.0, &attempt_message(&id, end)));
-        (format!("{end}.{id}.{tag}"), self.texts_of_attempt(&id))
+        let tag = self.sign(&attempt_message(&id, end));
+        (format!("{end}.{id}.{tag}"), texts_of_attempt(&self.first, &id))
     }
 
-    /// Returns the attempt of a cookie; `None` if it has ended or is of another process.
+    /// Returns the attempt of a cookie; `None` if it has ended or has another key.
     pub(super) fn attempt_of(&self, cookie: &str, now: u64) -> Option<SignInAttempt> {
         let (end, rest) = cookie.split_once('.')?;
         let (id, tag) = rest.split_once('.')?;
         let end = end.parse().ok().filter(|end| *end > now)?;
-        hmac::verify(&self.0, &attempt_message(id, end), &hex::decode(tag).ok()?).ok()?;
-        Some(self.texts_of_attempt(id))
-    }
-
-    fn texts_of_attempt(&self, id: &str) -> SignInAttempt {
-        let text = |name: &[u8]| {
-            hex::encode(hmac::sign(&self.0, &[&b"text "[..], name, b" ", id.as_bytes()].concat()))
-        };
-        SignInAttempt { state: text(b"state"), nonce: text(b"nonce"), verifier: text(b"verifier") }
+        // The key that signed: another one may come first by now.
+        let key = self.key_of(&attempt_message(id, end), tag)?;
+        Some(texts_of_attempt(key, id))
     }
 
     /// Returns the token of a session's forms (CSRF). `session` is empty where no one signs in.
     pub(super) fn form_token(&self, session: &str) -> String {
-        hex::encode(hmac::sign(&self.0, &form_message(session)))
+        self.sign(&form_message(session))
     }
 
     /// Returns true if a form has the token of its session.
     pub(super) fn is_form_token(&self, session: &str, given: &str) -> bool {
-        hex::decode(given).is_ok_and(|tag| hmac::verify(&self.0, &form_message(session), &tag).is_ok())
+        self.key_of(&form_message(session), given).is_some()
     }
+}
+
+/// Derives a key from a secret. The label keeps it apart from the keys that seal.
+fn derived(secret: &[u8]) -> hmac::Key {
+    let key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), b"vmcp console session v1");
+    hmac::Key::new(hmac::HMAC_SHA256, key.as_ref())
+}
+
+fn texts_of_attempt(key: &hmac::Key, id: &str) -> SignInAttempt {
+    let text =
+        |name: &[u8]| hex::encode(hmac::sign(key, &[&b"text "[..], name, b" ", id.as_bytes()].concat()));
+    SignInAttempt { state: text(b"state"), nonce: text(b"nonce"), verifier: text(b"verifier") }
 }
 
 fn session_message(token: &[u8], end: u64) -> Vec<u8> {
@@ -142,15 +167,44 @@ fn form_message(session: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// Keys of a process without a configured one.
+    fn of_process() -> SessionKeys {
+        SessionKeys::new(&[], &random())
+    }
+
+    #[test]
+    fn replicas_with_one_secret_accept_each_others_cookies_and_a_new_secret_ends_none() {
+        let (old, new): (Secret, Secret) = ("an old secret".into(), "a new secret".into());
+        let keys = |secrets: &[&Secret]| {
+            let secrets: Vec<Secret> = secrets.iter().map(|secret| (*secret).clone()).collect();
+            SessionKeys::new(&secrets, &random())
+        };
+        let (one, rotated) = (keys(&[&old]), keys(&[&new, &old]));
+        let tokens = ["a token".into()];
+        let cookie = one.session(b"a token", 1_000);
+        let (attempt_cookie, attempt) = one.attempt(1_000);
+        for other in [&keys(&[&old]), &rotated] {
+            assert!(other.token_of(&cookie, &tokens, 999).is_some());
+            assert!(other.is_form_token(&cookie, &one.form_token(&cookie)));
+            assert_eq!(other.attempt_of(&attempt_cookie, 999).as_ref(), Some(&attempt));
+        }
+        let of_new = rotated.session(b"a token", 1_000);
+        assert!(one.token_of(&of_new, &tokens, 999).is_none(), "signed with the new one");
+        assert!(keys(&[&new]).token_of(&cookie, &tokens, 999).is_none(), "the old one is gone");
+        let own = random();
+        let before = SessionKeys::new(&[], &own).session(b"a token", 1_000);
+        assert!(SessionKeys::new(&[old], &own).token_of(&before, &tokens, 999).is_some());
+    }
+
     #[test]
     fn a_cookie_is_good_for_its_token_until_its_end() {
-        let key = SessionKey::new();
+        let key = of_process();
         let tokens = ["first token".into(), "second token".into()];
         let cookie = key.session(b"second token", 1_000);
         assert_eq!(key.token_of(&cookie, &tokens, 999).map(Secret::expose), Some("second token"));
         assert_eq!(key.token_of(&cookie, &tokens, 1_000), None, "it has ended");
         assert_eq!(key.token_of(&cookie, &tokens[..1], 999), None, "its token is gone");
-        assert_eq!(SessionKey::new().token_of(&cookie, &tokens, 999), None, "another process");
+        assert_eq!(of_process().token_of(&cookie, &tokens, 999), None, "another process");
         let longer = cookie.replacen("1000", "9999", 1);
         assert_eq!(key.token_of(&longer, &tokens, 999), None, "its end is signed");
         assert!(!cookie.contains("second"));
@@ -168,13 +222,13 @@ mod tests {
 
     #[test]
     fn the_cookie_of_a_person_is_good_until_its_end_under_the_settings_that_admitted_them() {
-        let (key, config) = (SessionKey::new(), sign_in("platform"));
+        let (key, config) = (of_process(), sign_in("platform"));
         let person = CookiePerson { subject: "ann.b@example.com".to_owned(), role: ConsoleRole::Viewer };
         let cookie = key.person_session(&person, &config, 1_000);
         assert_eq!(key.person_of(&cookie, &config, 999), Some(person));
         assert_eq!(key.person_of(&cookie, &config, 1_000), None, "it has ended");
         assert_eq!(key.person_of(&cookie, &sign_in("others"), 999), None, "other settings");
-        assert_eq!(SessionKey::new().person_of(&cookie, &config, 999), None, "another process");
+        assert_eq!(of_process().person_of(&cookie, &config, 999), None, "another process");
         for forged in
             [cookie.replace("viewer", "operator"), cookie.replacen("1000", "9999", 1), format!("{cookie}.00")]
         {
@@ -185,11 +239,11 @@ mod tests {
 
     #[test]
     fn an_attempt_belongs_to_its_browser_and_its_cookie_reveals_nothing() {
-        let key = SessionKey::new();
+        let key = of_process();
         let (cookie, attempt) = key.attempt(1_000);
         assert_eq!(key.attempt_of(&cookie, 999), Some(attempt.clone()));
         assert_eq!(key.attempt_of(&cookie, 1_000), None, "it has ended");
-        assert_eq!(SessionKey::new().attempt_of(&cookie, 999), None, "another process");
+        assert_eq!(of_process().attempt_of(&cookie, 999), None, "another process");
         assert_ne!(key.attempt(1_000).1, attempt, "each attempt has texts of its own");
         let SignInAttempt { state, nonce, verifier } = attempt;
         assert!(state != nonce && nonce != verifier && (43..=128).contains(&verifier.len()));
@@ -199,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_form_belongs_to_its_session_and_is_no_cookie() {
-        let key = SessionKey::new();
+        let key = of_process();
         let token = key.form_token("one");
         assert!(key.is_form_token("one", &token));
         assert!(

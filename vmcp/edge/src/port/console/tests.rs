@@ -140,6 +140,65 @@ async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
         .await;
     let after = send(&router, "GET", "/console/", &with_cookie, "").await;
     assert_eq!(after.status(), StatusCode::UNAUTHORIZED, "the cookie ends with its token");
+    assert!(text(after).await.contains("Your session has ended. Sign in again."));
+    let order = send(&router, "POST", "/console/refresh?server=x", &with_cookie, "form_token=00").await;
+    assert_eq!(order.status(), StatusCode::UNAUTHORIZED);
+    assert!(text(order).await.contains("the order was not carried out"));
+    let first = text(send(&router, "GET", "/console/logs?x=1", &[], "").await).await;
+    assert!(!first.contains("has ended"), "a first visit had no session: {first}");
+    assert!(first.contains("name=\"next\" value=\"logs?x=1\""), "{first}");
+    for (next, location) in [
+        ("logs%3Fx%3D1", "/console/logs?x=1"),
+        ("%2F%2Fevil.example%2F", "/console///evil.example/"),
+        ("x%0D%0Ay", "/console/"),
+        ("", "/console/"),
+    ] {
+        let body = format!("token=another+token+of+some+length&next={next}");
+        let signed_in = send(&router, "POST", "/console/sign-in", &[], &body).await;
+        assert_eq!(signed_in.headers()[header::LOCATION], location, "{next}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_a_page_for_browsers_and_words_for_programs() {
+    let router = at(&serving("{}").await, LOOPBACK);
+    for (path, status, words) in [
+        ("tool?name=%3Cb%3Egone", 404, "no tool is called `"),
+        ("server?server=gone", 404, "no server is called `gone`"),
+        ("tools?from=minus", 400, "query string"),
+        ("call?number=7", 404, "this call is not kept"),
+    ] {
+        let path = format!("/console/{path}");
+        let page = send(&router, "GET", &path, &[("accept", "text/html,*/*;q=0.8")], "").await;
+        assert_eq!(page.status().as_u16(), status, "{path}");
+        let page = text(page).await;
+        assert!(page.contains(words) && page.contains("<nav") && !page.contains("<b>"), "{path}: {page}");
+        let plain = send(&router, "GET", &path, &[("accept", "*/*")], "").await;
+        assert_eq!(plain.status().as_u16(), status, "{path}");
+        let plain = text(plain).await;
+        assert!(plain.contains(words) && !plain.contains("<nav"), "{path}: {plain}");
+    }
+}
+
+#[tokio::test]
+async fn a_person_who_signed_in_at_one_replica_reads_and_gives_orders_at_another() {
+    let keyed = format!("{{ adminTokens: [{TOKEN}], sessionKeys: [one key of both replicas] }}");
+    let alone = format!("{{ adminTokens: [{TOKEN}] }}");
+    for (server, expected) in [(&keyed, StatusCode::OK), (&alone, StatusCode::UNAUTHORIZED)] {
+        let (one, other) = (at(&serving(server).await, LOOPBACK), at(&serving(server).await, LOOPBACK));
+        let body = format!("token={}", TOKEN.replace(' ', "+"));
+        let signed_in = send(&one, "POST", "/console/sign-in", &[], &body).await;
+        let cookie = signed_in.headers()[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
+        let with_cookie = [("cookie", cookie)];
+        let page = text(send(&one, "GET", "/console/", &with_cookie, "").await).await;
+        let seen = send(&other, "GET", "/console/", &with_cookie, "").await;
+        assert_eq!(seen.status(), expected, "{server}");
+        let body = format!("form_token={}", form_token(&page));
+        let ordered = send(&other, "POST", "/console/refresh?server=x", &with_cookie, &body).await;
+        let is_refused = ordered.status() == StatusCode::UNAUTHORIZED;
+        assert_eq!(is_refused, expected != StatusCode::OK, "{server}: {}", ordered.status());
+        assert_ne!(ordered.status(), StatusCode::FORBIDDEN, "{server}: the form of one is that of both");
+    }
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use url::form_urlencoded;
 use vmcp_config::Config;
 use vmcp_error_chain::error_chain;
@@ -100,13 +100,15 @@ pub(super) async fn logins(
     read(config, address, &path, MAX_REPORT_BYTES).await
 }
 
-/// Fetches an answer for a page of the console.
+/// Fetches an answer for a page of the console; one that has not come `until` then is an error.
 pub(super) async fn page<Body: DeserializeOwned>(
     config: &Config,
     address: SocketAddr,
     path: &str,
+    until: Instant,
 ) -> Result<Body, String> {
-    read(config, address, path, MAX_PAGE_BYTES).await
+    let answer = read(config, address, path, MAX_PAGE_BYTES);
+    timeout_at(until, answer).await.unwrap_or_else(|_| Err("no answer while the page waited".to_owned()))
 }
 
 /// Makes a replica forget the tokens of a client for one backend.

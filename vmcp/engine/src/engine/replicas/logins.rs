@@ -8,7 +8,7 @@ use vmcp_access::identity::Identity;
 use vmcp_config::Config;
 
 use super::known::Census;
-use super::{Replicas, addresses, client};
+use super::{LOOKUP_TIMEOUT, Replicas, addresses, client};
 
 /// A client, by the source that vouches for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl Replicas {
         if config.server.peers.is_empty() {
             return TotalLogins { logins: own, census: None };
         }
-        let (addresses, unreachable) = addresses(config).await;
+        let (addresses, unreachable) = addresses(config, LOOKUP_TIMEOUT).await;
         let asked = addresses.iter().copied().map(|address| client::logins(config, address, of));
         let answers = join_all(asked).await;
         let (logins, census) = self.join(own, addresses.into_iter().zip(answers), unreachable);
@@ -84,7 +84,7 @@ impl Replicas {
 
     /// Makes the other replicas forget the tokens of a client for one backend.
     pub(in crate::engine) async fn forget_login(&self, config: &Config, of: &ClientName, server: &str) {
-        let (addresses, _) = addresses(config).await;
+        let (addresses, _) = addresses(config, LOOKUP_TIMEOUT).await;
         join_all(addresses.into_iter().map(|address| client::forget_login(config, address, of, server)))
             .await;
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use vmcp_config::Config;
 
 use super::known::Census;
-use super::{Replicas, addresses, client};
+use super::{LOOKUP_TIMEOUT, Replicas, addresses, client};
 use crate::telemetry::tool_metrics::history::HistoryQuery;
 use crate::telemetry::tool_metrics::usage::UsageReport;
 
@@ -51,7 +51,7 @@ impl Replicas {
         }
         let limit = wanted.limit.unwrap_or(SUMMED_TOOLS);
         let wanted = HistoryQuery { limit: Some(SUMMED_TOOLS.max(limit)), ..wanted };
-        let (addresses, unreachable) = addresses(config).await;
+        let (addresses, unreachable) = addresses(config, LOOKUP_TIMEOUT).await;
         let asked =
             join_all(addresses.iter().copied().map(|address| client::usage(config, address, &wanted)));
         let (own, answers) = join(self.tool_metrics.usage(wanted.clone()), asked).await;

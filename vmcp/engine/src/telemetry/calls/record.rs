@@ -14,6 +14,7 @@ use vmcp_wire::methods;
 use crate::access::context_key::ContextKey;
 use crate::access::identity::Principal;
 use crate::access::policy::PolicyId;
+use crate::telemetry::operations::shortened;
 
 /// The facts of one call of an own tool, or of one authorized or denied way to a backend. Results are no part
 /// of it, except the first words of an error; arguments only if an observer asks for them.
@@ -123,10 +124,18 @@ impl CallRecord {
         }
     }
 
-    /// Takes the facts out, to be kept after the call; without the spans, which would stay open as long.
+    /// Takes the facts out, to be kept after the call; without the spans, which would stay open as long. Texts of
+    /// the client are cut: a request with a URI of its whole size may reach the only backend with resources, and
+    /// a thousand records would hold gigabytes.
     pub(in crate::telemetry) fn take(&mut self) -> CallRecord {
         let empty = CallRecord::begin(Principal::default(), None, Origin::Client);
-        let record = std::mem::replace(self, empty);
+        let mut record = std::mem::replace(self, empty);
+        if let Cow::Owned(beginning) = shortened(&record.method) {
+            record.method = Cow::Owned(beginning);
+        }
+        if let Some(Cow::Owned(beginning)) = record.subject.as_deref().map(shortened) {
+            record.subject = Some(beginning.into_boxed_str());
+        }
         CallRecord { span: Span::none(), exchange: Span::none(), ..record }
     }
 }

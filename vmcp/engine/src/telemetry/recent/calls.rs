@@ -109,3 +109,24 @@ impl CallObserver for RecentCalls {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::identity::Principal;
+    use crate::telemetry::calls::Origin;
+
+    #[test]
+    fn texts_of_clients_are_kept_by_their_beginning() {
+        let calls = RecentCalls::default();
+        let record = CallRecord::begin(Principal::default(), None, Origin::Client);
+        let uri = format!("file:///{}", "ä".repeat(1 << 20));
+        let subject = Some(uri.into_boxed_str());
+        calls.keep(&mut CallRecord { subject, method: "x/".repeat(1 << 20).into(), ..record });
+        let kept = calls.entries(0).entries;
+        let record = &kept[0].1.record;
+        let subject = record.subject.as_deref().unwrap();
+        assert!(subject.starts_with("file:///ää") && subject.ends_with('…'), "{subject}");
+        assert!(subject.len() < 1_000 && record.method.len() < 1_000, "{}", subject.len());
+    }
+}

@@ -13,6 +13,7 @@ use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::console::paint::{Tone, paint};
 use crate::cli::options::GlobalOptions;
+use vmcp_config::sanitize;
 use vmcp_engine::telemetry::recent::{RecentCall, RecentLine};
 
 /// Interval at which a follower asks for more.
@@ -82,7 +83,8 @@ pub(super) fn call_line(call: &RecentCall) -> String {
     let id = id.map_or_else(|| "-".to_owned(), |id| id.to_string());
     // An own tool is shown as lists name it.
     let via = via.as_deref().map(|name| name.replace('.', "_"));
-    let item = item.as_deref().or(via.as_deref()).unwrap_or(method);
+    // A client's text: a line end in a URI would make a line that looks like another call.
+    let item = sanitize::text(item.as_deref().or(via.as_deref()).unwrap_or(method));
     let backend = backend.as_deref().unwrap_or("-");
     format!(
         "{id:>5} {date}{} {outcome:10} {took_ms:8.1} ms {bytes_in:7} B in {bytes_out:8} B out  {backend}  {item}",
@@ -150,5 +152,9 @@ mod tests {
         assert!(line.starts_with("    - 2026-11-26 08:00:00.123 ok"), "{line}");
         let line = call_line(&call(Some(7)));
         assert!(line.starts_with("    7 08:00:00.123 ok"), "{line}");
+        let forged = Some("file:///a\n    8 09:00:00.000 ok\u{1b}[2J".to_owned());
+        let line = call_line(&RecentCall { item: forged, ..call(Some(7)) });
+        assert_eq!(line.lines().count(), 1, "{line}");
+        assert!(line.ends_with("file:///a 8 09:00:00.000 ok[2J"), "{line}");
     }
 }

@@ -10,6 +10,7 @@ use crate::cli::console::notes::counted;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::console::paint::{Tone, paint};
 use crate::cli::options::GlobalOptions;
+use vmcp_config::sanitize;
 use vmcp_edge::port::admin::diagnosis::call_trace::CallTrace;
 use vmcp_engine::telemetry::recent::{RecentCall, TracedCall};
 
@@ -86,7 +87,8 @@ fn whole(traced: &TracedCall) -> String {
     let TracedCall { webhooks, transmission, transport, requests, backend_ms, error, .. } = traced;
     let RecentCall { via, method, backend, item, outcome, took_ms, bytes_in, bytes_out, .. } = call;
     let mut lines = vec![format!("call {}  {begun}  {}", id(call), paint(tone(outcome), outcome))];
-    let mut add = |name: &str, value: String| lines.push(format!("{name:12} {value}"));
+    // Texts of clients and servers: a line end would make a line that looks like one of these.
+    let mut add = |name: &str, value: String| lines.push(format!("{name:12} {}", sanitize::text(&value)));
     let via = via.as_ref().map(|via| format!(", by {via}")).unwrap_or_default();
     add("what", format!("{method} {}{via}", item.as_deref().unwrap_or_default()));
     if let Some(backend) = backend {

@@ -42,7 +42,7 @@ pub(in crate::port::console) async fn start(State(door): State<ConsoleDoor>) -> 
     let Ok(asking) = door.0.asking.try_acquire() else {
         return too_many("too many people sign in at once\n");
     };
-    let (value, attempt) = door.0.key.attempt(now() + ATTEMPT_SECONDS);
+    let (value, attempt) = door.keys().attempt(now() + ATTEMPT_SECONDS);
     let error = match sign_in.authorization_url(&attempt).await {
         Ok(url) => {
             let cookie = door.set_attempt(&value, ATTEMPT_SECONDS);
@@ -71,7 +71,7 @@ pub(in crate::port::console) async fn callback(
     };
     let sender = audit::sender(&request);
     let begun =
-        cookie(request.headers(), &door.attempt_name()).and_then(|it| door.0.key.attempt_of(it, now()));
+        cookie(request.headers(), &door.attempt_name()).and_then(|it| door.keys().attempt_of(it, now()));
     // The state is random and of one use: comparing it tells nothing that another attempt could use.
     let Some(attempt) = begun.filter(|attempt| attempt.state == answer.state) else {
         door.record_sign_in(&sender, None, "of no attempt of this browser", true);
@@ -116,7 +116,7 @@ pub(in crate::port::console) async fn callback(
     };
     door.record_sign_in(&sender, Some(&name), "ok", false);
     let person = CookiePerson { subject, role };
-    let value = door.0.key.person_session(&person, sign_in.config(), now() + SESSION_SECONDS);
+    let value = door.keys().person_session(&person, sign_in.config(), now() + SESSION_SECONDS);
     let [(_, mut session)] = door.set_cookie(&value, SESSION_SECONDS);
     session.push_str(door.secure());
     let [(_, attempt)] = door.set_attempt("", 0);
@@ -132,7 +132,7 @@ pub(super) fn person_name(subject: &str) -> String {
 
 /// Returns the form to sign in, with a message.
 fn page(door: &ConsoleDoor, status: StatusCode, message: &str) -> Response {
-    (status, Html(sign_in::sign_in(&door.choices(), Some(message)))).into_response()
+    (status, Html(sign_in::sign_in(&door.choices(), Some(message), None))).into_response()
 }
 
 /// As [`page`], where the attempt is over.

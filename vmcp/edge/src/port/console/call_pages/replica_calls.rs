@@ -10,7 +10,7 @@ use url::form_urlencoded::Serializer;
 use vmcp_console::links::EXACT;
 use vmcp_console::pages::calls::{Call, CallFilter};
 use vmcp_console::pages::clients::Replicas;
-use vmcp_engine::engine::replicas::{OfReplica, OtherReplicas};
+use vmcp_engine::engine::replicas::{OfReplica, OtherReplicas, Waiting};
 use vmcp_engine::telemetry::calls::RecordedArguments;
 use vmcp_engine::telemetry::recent::WantedCall;
 
@@ -89,10 +89,11 @@ pub(in crate::port::console) async fn serve_call(
     Json(OfReplica { replica: own, answer })
 }
 
-/// Returns the calls of all replicas that fit a query.
-pub(super) async fn find(door: &ConsoleDoor, query: &CallsQuery) -> FoundCalls {
+/// Returns the calls of all replicas that fit a query. The cursor stays before the calls of a replica without
+/// an answer: they come with a later one.
+pub(super) async fn find(door: &ConsoleDoor, query: &CallsQuery, waiting: Waiting) -> FoundCalls {
     let path = query.path();
-    let others: OtherReplicas<ReplicaCalls> = door.engine().ask_other_replicas(&path).await;
+    let others: OtherReplicas<ReplicaCalls> = door.engine().ask_other_replicas(&path, waiting).await;
     let mut found = FoundCalls {
         calls: Vec::new(),
         cursor: Cursor::parse(&query.after),
@@ -123,7 +124,7 @@ pub(super) async fn find_one(door: &ConsoleDoor, OneCall { number, replica }: &O
         return own_call(door.admin(), *number);
     }
     let path = path_of_call(*number, replica);
-    let others: OtherReplicas<Option<Call>> = door.engine().ask_other_replicas(&path).await;
+    let others: OtherReplicas<Option<Call>> = door.engine().ask_other_replicas(&path, Waiting::Thing).await;
     let other = others.answers.into_iter().find(|other| other.replica == *replica)?;
     let address = other.address.to_string();
     Some(Call { replica: other.replica, replica_address: address, ..other.answer? })

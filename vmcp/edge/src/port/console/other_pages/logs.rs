@@ -4,7 +4,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::{Html, Json};
 use vmcp_console::pages::logs::{LogLine, logs as logs_page};
-use vmcp_engine::engine::replicas::{OfReplica, OtherReplicas};
+use vmcp_engine::engine::replicas::{OfReplica, OtherReplicas, Waiting};
 use vmcp_engine::telemetry::recent::{self, RecentLine};
 
 use crate::port::admin::Admin;
@@ -23,7 +23,7 @@ pub(in crate::port::console) async fn show(
     State(door): State<ConsoleDoor>,
     Extension(visitor): Extension<Visitor>,
 ) -> Html<String> {
-    let others: OtherReplicas<Vec<LogLine>> = door.engine().ask_other_replicas(PATH).await;
+    let others: OtherReplicas<Vec<LogLine>> = door.engine().ask_other_replicas(PATH, Waiting::Page).await;
     let mut lines = own_lines();
     for other in others.answers {
         let replica = other.address.to_string();

@@ -13,7 +13,7 @@ use vmcp_console::pages::wanted::{
 };
 use vmcp_console::text::MAX_LINE;
 use vmcp_engine::engine::Engine;
-use vmcp_engine::engine::replicas::{OfReplica, OtherReplicas};
+use vmcp_engine::engine::replicas::{OfReplica, OtherReplicas, Waiting};
 use vmcp_engine::random::now_ms;
 use vmcp_search::measures::search_log::wanted::{Wanted, wanted};
 
@@ -40,7 +40,7 @@ pub(in crate::port::console) async fn show(
     State(door): State<ConsoleDoor>,
     Extension(visitor): Extension<Visitor>,
 ) -> Html<String> {
-    let others: OtherReplicas<ReplicaWanted> = door.engine().ask_other_replicas(PATH).await;
+    let others: OtherReplicas<ReplicaWanted> = door.engine().ask_other_replicas(PATH, Waiting::Page).await;
     let ReplicaWanted { mut counts, groups } = own(door.engine()).await;
     let mut all = groups;
     for other in others.answers {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use vmcp_config::status::{BackendState, BackendStatus};
 use vmcp_console::pages::clients::{Caller, MAX_CALLERS};
 use vmcp_console::text::{MAX_LINE, inert};
-use vmcp_engine::engine::replicas::{OfReplica, OtherReplicas};
+use vmcp_engine::engine::replicas::{OfReplica, OtherReplicas, Waiting};
 use vmcp_engine::telemetry::calls::Outcome;
 use vmcp_engine::telemetry::recent::CallEntry;
 
@@ -72,7 +72,7 @@ pub(in crate::port::console) async fn serve(State(admin): State<Admin>) -> Json<
 
 /// Asks the other replicas for their activity.
 pub(in crate::port::console) async fn of_others(door: &ConsoleDoor) -> OtherReplicas<ReplicaActivity> {
-    door.engine().ask_other_replicas(PATH).await
+    door.engine().ask_other_replicas(PATH, Waiting::Page).await
 }
 
 /// Returns the activity of this process.
