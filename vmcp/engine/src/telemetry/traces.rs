@@ -1,21 +1,31 @@
 //! Exports spans over OTLP, and carries W3C trace context in and out.
 //!
 //! Only the exporter enables spans: without one, a span costs an atomic load.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `trace_span` | handles of spans under way, and the span that a thread is in |
+//! | `in_span` | futures that run inside a span |
+//! | `open_span` | the span behind a handle, encoded as it grows |
+//! | `span_events` | log lines as events of a span |
+//! | `span_queue` | spans that wait, and the thread that exports them |
+//! | `span_message`, `protobuf` | messages of OTLP |
 
 mod in_span;
+mod open_span;
 mod protobuf;
+mod span_events;
 mod span_message;
 mod span_queue;
+mod trace_span;
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
-use opentelemetry::trace::{SpanContext, TraceContextExt as _, TracerProvider as _};
+use opentelemetry::trace::{SpanContext, TraceContextExt as _};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
-use tracing::{Span, Subscriber};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::registry::LookupSpan;
@@ -23,10 +33,17 @@ use vmcp_config::{SignalExport, Telemetry};
 use vmcp_wire::meta::Trace;
 
 pub use self::in_span::{InSpan, in_span};
+pub use self::open_span::OpenSpan;
+use self::open_span::Sampling;
+use self::span_events::SpanEvents;
+use self::span_message::ResourceMessage;
 use self::span_queue::SpanQueue;
+use self::trace_span::SpanExporter;
+pub use self::trace_span::{EnteredSpan, TraceSpan};
 use super::TelemetryError;
 use super::logs::BACKENDS;
 use super::otlp::{self, OtlpClient};
+use crate::metrics::TraceLabels;
 
 /// A W3C trace context that owns its parts.
 pub type TraceContext = Trace<'static>;
@@ -37,9 +54,7 @@ const OWN: &str = "vmcp";
 /// A running batch exporter.
 #[derive(Debug)]
 pub struct Exporter {
-    provider: SdkTracerProvider,
-    /// True if log lines are exported too.
-    marks_lines: bool,
+    spans: SpanExporter,
 }
 
 impl Exporter {
@@ -48,45 +63,38 @@ impl Exporter {
     pub fn new(export: &SignalExport, telemetry: &Telemetry) -> Result<Self, TelemetryError> {
         let (client, url, limit) = (OtlpClient::new(export)?, export.url.clone(), export.timeout);
         let send = move |request: Bytes| client.export(url.as_str(), &request, limit);
-        let queue = SpanQueue::start(send).map_err(|error| TelemetryError::Exporter(error.to_string()))?;
-        let root = Sampler::TraceIdRatioBased(f64::from(telemetry.sampling_rate));
-        let provider = SdkTracerProvider::builder()
-            .with_span_processor(queue)
-            .with_sampler(Sampler::ParentBased(Box::new(root)))
-            .with_resource(otlp::resource(&telemetry.service_name, &telemetry.resource_attributes))
-            .build();
-        Ok(Self { provider, marks_lines: telemetry.logs.is_some() })
+        let resource = otlp::resource(&telemetry.service_name, &telemetry.resource_attributes);
+        let queue = SpanQueue::start(ResourceMessage::from(&resource), send)
+            .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
+        let sampling = Sampling::new(f64::from(telemetry.sampling_rate));
+        // Backends number their requests.
+        vmcp_backend::observe_request_ids(note_request_id);
+        Ok(Self { spans: SpanExporter::new(queue, sampling) })
     }
 
-    /// Returns the layer that turns spans of `tracing` into exported ones.
+    /// Returns the layer by which spans find this exporter. It adds vmcp's own log lines to them.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
-        own_spans(self.provider.tracer("vmcp"), self.marks_lines)
+        SpanEvents { exporter: self.spans.clone() }.with_filter(own_lines())
     }
 
     pub(super) fn shutdown(self) {
-        if let Err(error) = self.provider.shutdown() {
+        if let Err(error) = self.spans.queue.finish() {
             tracing::warn!(%error, "the last spans may be lost");
         }
     }
 }
 
-/// Returns the layer that starts and ends vmcp's own spans at `tracer`. Source lines, threads, and busy and
-/// idle times are left out: they are seven attributes of each span, about as many as its own, and describe
-/// the program instead of the call. `marks_lines`: exported log lines take their trace from OpenTelemetry's
-/// context of the thread, which costs each entry of a span a clone of its context and a look-up.
-fn own_spans<S>(tracer: SdkTracer, marks_lines: bool) -> impl Layer<S> + Send + Sync + use<S>
-where
-    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
-{
-    let layer = tracing_opentelemetry::layer().with_tracer(tracer);
-    let layer = layer.with_location(false).with_threads(false).with_tracked_inactivity(false);
-    let layer = layer.with_context_activation(marks_lines);
-    layer.with_filter(
-        Targets::new().with_target(OWN, LevelFilter::INFO).with_target(BACKENDS, LevelFilter::OFF),
-    )
+/// Returns the filter of lines that become events: those of vmcp, and none of backends, which say much.
+fn own_lines() -> Targets {
+    Targets::new().with_target(OWN, LevelFilter::INFO).with_target(BACKENDS, LevelFilter::OFF)
+}
+
+/// Notes the id of a request to a backend in the span of that request.
+fn note_request_id(id: u64) {
+    TraceSpan::current().fill(|open| open.note_request_id(id));
 }
 
 /// The trace context of a request as it came.
@@ -98,41 +106,72 @@ pub struct IncomingTrace {
     pub ambient: Option<Box<str>>,
 }
 
-/// Makes `span` continue the caller's trace, and links it to the span of the HTTP request if that is another.
-pub fn continue_trace(span: &Span, caller: &IncomingTrace) {
-    if span.is_disabled() {
+/// Makes `span`, the first one of its trace, continue the caller's trace, and links it to the span of the
+/// HTTP request if that is another.
+pub fn continue_trace(span: &TraceSpan, caller: &IncomingTrace) {
+    if span.is_none() {
         return;
     }
-    let extracted = |context| TraceContextPropagator::new().extract(&IncomingContext(context));
-    if caller.context.traceparent.is_some() {
-        // An error means that the span has begun already, which a span made for this request cannot have.
-        let _ = span.set_parent(extracted(&caller.context));
-    }
-    if let Some(ambient) = caller.ambient.as_deref() {
+    let extracted = |context: &TraceContext| {
+        let context = TraceContextPropagator::new().extract(&IncomingContext(context));
+        context.span().span_context().clone()
+    };
+    let parent = caller.context.traceparent.is_some().then(|| extracted(&caller.context));
+    let linked = caller.ambient.as_deref().map(|ambient| {
         let traceparent = Some(Cow::Owned(ambient.to_owned()));
-        let context = TraceContext { traceparent, ..TraceContext::default() };
-        span.add_link(extracted(&context).span().span_context().clone());
+        extracted(&TraceContext { traceparent, ..TraceContext::default() })
+    });
+    if parent.is_none() && linked.is_none() {
+        return;
     }
+    span.fill(|open| {
+        if let Some(parent) = &parent {
+            open.continue_trace(parent);
+        }
+        if let Some(linked) = &linked {
+            open.link(linked);
+        }
+    });
+}
+
+/// The ids of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpanIds {
+    /// Id of the trace.
+    pub(crate) trace: [u8; 16],
+    /// Id of the span.
+    pub(crate) span: [u8; 8],
+    /// True if a collector will have the span.
+    pub(crate) is_sampled: bool,
+}
+
+/// Returns the ids of a span; `None` unless spans are exported.
+pub(crate) fn ids(span: &TraceSpan) -> Option<SpanIds> {
+    span.read_mut(|open| {
+        let context = open.context();
+        let (trace, span) = (context.trace_id().to_bytes(), context.span_id().to_bytes());
+        SpanIds { trace, span, is_sampled: context.is_sampled() }
+    })
+}
+
+/// Returns the exemplar that names a span; `None` for a span that no collector will have.
+pub(crate) fn exemplar(span: &TraceSpan) -> Option<TraceLabels> {
+    let ids = ids(span).filter(|ids| ids.is_sampled)?;
+    Some(TraceLabels { trace_id: ids.trace, span_id: ids.span })
 }
 
 /// Returns the trace context to send on from inside `span`: the span's own when it is exported, else the
 /// client's.
-pub fn outgoing(span: &Span, caller: &TraceContext) -> TraceContext {
-    if span.is_disabled() {
-        return caller.clone();
-    }
-    let context = span.context();
-    let within = context.span();
-    let within = within.span_context();
-    if !within.is_valid() {
-        return caller.clone();
-    }
-    let tracestate = within.trace_state().header();
-    TraceContext {
-        traceparent: traceparent(within).map(Cow::Owned),
-        tracestate: (!tracestate.is_empty()).then_some(Cow::Owned(tracestate)),
-        baggage: caller.baggage.clone(),
-    }
+pub fn outgoing(span: &TraceSpan, caller: &TraceContext) -> TraceContext {
+    let within = span.read_mut(|open| {
+        let tracestate = open.context().trace_state().header();
+        TraceContext {
+            traceparent: traceparent(open.context()).map(Cow::Owned),
+            tracestate: (!tracestate.is_empty()).then_some(Cow::Owned(tracestate)),
+            baggage: caller.baggage.clone(),
+        }
+    });
+    within.unwrap_or_else(|| caller.clone())
 }
 
 /// Returns the `traceparent` of W3C: version, trace, span and the flag that the trace is sampled. The
@@ -174,10 +213,15 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::mpsc;
 
-    use opentelemetry::trace::Tracer as _;
+    use opentelemetry::trace::TracerProvider as _;
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use opentelemetry_proto::tonic::trace::v1::Span as WireSpan;
+    use opentelemetry_proto::tonic::trace::v1::span::Event;
     use opentelemetry_sdk::error::OTelSdkResult;
-    use opentelemetry_sdk::trace::{SpanData, SpanExporter};
+    use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData};
+    use prost::Message as _;
     use serde_json::json;
+    use tracing::field::Empty;
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
@@ -203,38 +247,161 @@ mod tests {
             String::from_utf8_lossy(&request[..length]).into_owned()
         });
         let exporter = Exporter::new(settings.traces.as_ref().unwrap(), &settings).unwrap();
-        drop(exporter.provider.tracer("test").start("a span"));
-        let _ = exporter.provider.force_flush();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(exporter.layer()), || {
+            drop(TraceSpan::begin("request", OpenSpan::server));
+        });
+        exporter.shutdown();
         assert!(redirecting.join().unwrap().contains("x-api-key: secret"), "the collector itself gets it");
         other.set_nonblocking(true).unwrap();
         assert!(other.accept().is_err(), "the other host was asked");
     }
 
-    /// Tells the names of the attributes of each span.
-    #[derive(Debug)]
-    struct Telling(mpsc::Sender<Vec<String>>);
+    /// Returns a layer whose spans are told, and the receiver of them.
+    pub(super) fn told_layer() -> (SpanEvents, mpsc::Receiver<WireSpan>) {
+        let (tell, told) = mpsc::channel();
+        let send = move |request: Bytes| {
+            let request = ExportTraceServiceRequest::decode(request).unwrap();
+            let scopes = request.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
+            for span in scopes.flat_map(|scope| scope.spans) {
+                // The test may have ended.
+                let _ = tell.send(span);
+            }
+            Ok(Bytes::new())
+        };
+        let queue = SpanQueue::start(ResourceMessage::default(), send).unwrap();
+        (SpanEvents { exporter: SpanExporter::new(queue, Sampling::new(1.0)) }, told)
+    }
 
-    impl SpanExporter for Telling {
+    /// Tells the spans that `tracing-opentelemetry` makes.
+    #[derive(Debug)]
+    struct Telling(mpsc::Sender<WireSpan>);
+
+    impl opentelemetry_sdk::trace::SpanExporter for Telling {
         async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
             for span in batch {
-                let names = span.attributes.iter().map(|attribute| attribute.key.to_string());
                 // The test may have ended.
-                let _ = self.0.send(names.collect());
+                let _ = self.0.send(span.into());
             }
             Ok(())
         }
     }
 
+    /// Writes lines, three of them to be events.
+    fn some_lines() {
+        let is_new = true;
+        let name = "hello";
+        tracing::info!(target: "vmcp_edge", tool = "echo", number = 7, share = 0.5, is_new, "said {name}");
+        tracing::info!(target: "vmcp_edge", count = 3_u64, of = ?["a"], "said more");
+        tracing::warn!(target: "vmcp_edge", error = "slow", "without an answer");
+        tracing::debug!(target: "vmcp_edge", "below the level");
+        tracing::error!(target: "hyper", "of a library");
+        tracing::error!(target: "vmcp_backend", "of a backend");
+    }
+
+    /// Makes spans and events of each form that the code has.
+    fn own_spans() {
+        let root = TraceSpan::begin("request", |open| {
+            open.rename(&["tools/call", " ", "echo"]);
+            open.server();
+            open.text("tool", "echo");
+            open.optional("absent", None);
+            open.optional("present", Some("yes"));
+            open.number("count", 3);
+        });
+        root.in_scope(|| {
+            some_lines();
+            let below = TraceSpan::begin("search.keyword", |open| open.number("matches", 3));
+            below.in_scope(|| tracing::error!(target: "vmcp_search", error = "no index", "it failed"));
+        });
+        drop(root.below("exchange", OpenSpan::client));
+        root.text("later", "value");
+        root.fill(OpenSpan::succeed);
+    }
+
+    /// Makes the same spans as [`own_spans`], for the library.
+    fn spans_of_tracing() {
+        let root = tracing::info_span!(
+            target: "vmcp::request", "request", otel.name = "tools/call echo", otel.kind = "server",
+            tool = "echo", absent = None::<&str>, present = "yes", count = 3_i64,
+            later = Empty, otel.status_code = Empty
+        );
+        root.in_scope(|| {
+            some_lines();
+            let below = tracing::info_span!(target: "vmcp::search", "search.keyword", matches = 3_i64);
+            below.in_scope(|| tracing::error!(target: "vmcp_search", error = "no index", "it failed"));
+        });
+        drop(tracing::info_span!(target: "vmcp::request", parent: &root, "exchange", otel.kind = "client"));
+        root.record("later", "value").record("otel.status_code", "OK");
+    }
+
+    /// Returns spans in the order of their names, with the name of the parent as its id. Other ids and times,
+    /// which differ from run to run, are left out, and so is the target, which the library adds.
+    fn comparable(spans: &[WireSpan]) -> Vec<WireSpan> {
+        let name = |id: &[u8]| {
+            let found = spans.iter().find(|span| !id.is_empty() && span.span_id == id);
+            found.map(|span| span.name.clone().into_bytes()).unwrap_or_default()
+        };
+        let mut comparable: Vec<_> = spans
+            .iter()
+            .cloned()
+            .map(|span| WireSpan {
+                parent_span_id: name(&span.parent_span_id),
+                trace_id: Vec::new(),
+                span_id: Vec::new(),
+                start_time_unix_nano: 0,
+                end_time_unix_nano: 0,
+                attributes: span.attributes.into_iter().filter(|it| it.key != "target").collect(),
+                events: span.events.into_iter().map(|event| Event { time_unix_nano: 0, ..event }).collect(),
+                ..span
+            })
+            .collect();
+        comparable.sort_by(|one, other| one.name.cmp(&other.name));
+        comparable
+    }
+
     #[test]
-    fn a_span_has_its_own_attributes_and_none_of_source_lines_threads_and_busy_times() {
+    fn spans_are_those_of_the_library_without_targets_source_lines_threads_and_busy_times() {
+        let (layer, told) = told_layer();
+        let exporter = layer.exporter.clone();
+        let subscriber = tracing_subscriber::registry().with(layer.with_filter(own_lines()));
+        tracing::subscriber::with_default(subscriber, own_spans);
+        exporter.queue.finish().unwrap();
+        let own = comparable(&told.try_iter().collect::<Vec<_>>());
+
         let (tell, told) = mpsc::channel();
         let provider = SdkTracerProvider::builder().with_simple_exporter(Telling(tell)).build();
-        let spans = tracing_subscriber::registry().with(own_spans(provider.tracer("test"), false));
-        tracing::subscriber::with_default(spans, || {
-            let span = tracing::info_span!(target: "vmcp::request", "request", tool = "echo");
-            span.in_scope(|| ());
+        let library = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
+        let library = library.with_location(false).with_threads(false).with_tracked_inactivity(false);
+        let subscriber = tracing_subscriber::registry().with(library.with_filter(own_lines()));
+        tracing::subscriber::with_default(subscriber, spans_of_tracing);
+        let theirs = comparable(&told.try_iter().collect::<Vec<_>>());
+
+        assert_eq!(own.len(), 3, "{own:#?}");
+        assert_eq!(own.iter().map(|span| span.events.len()).sum::<usize>(), 4, "{own:#?}");
+        assert_eq!(own, theirs);
+    }
+
+    #[test]
+    fn a_span_ends_with_its_last_handle_after_those_below_it_or_before() {
+        let (layer, told) = told_layer();
+        let exporter = layer.exporter.clone();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let root = TraceSpan::begin("root", |_| ());
+            let (other, below) = (root.clone(), root.below("below", |_| ()));
+            drop(root);
+            other.text("still", "open");
+            drop(other);
+            // The trace of a span that has ended goes on.
+            drop(below.below("last", |_| ()));
         });
-        assert_eq!(told.recv().unwrap(), ["target", "tool"]);
+        exporter.queue.finish().unwrap();
+        let spans: Vec<_> = told.try_iter().collect();
+        let names: Vec<_> = spans.iter().map(|span| &*span.name).collect();
+        assert_eq!(names, ["root", "last", "below"]);
+        assert_eq!(spans[0].attributes.len(), 1);
+        assert_eq!(spans[2].parent_span_id, spans[0].span_id);
+        assert!(spans.iter().all(|span| span.trace_id == spans[0].trace_id));
+        assert!(spans[2].start_time_unix_nano <= spans[1].start_time_unix_nano);
     }
 
     #[test]
@@ -245,24 +412,40 @@ mod tests {
             tracestate: Some("vendor=1".into()),
             baggage: Some("user=alice".into()),
         };
-        let provider = SdkTracerProvider::builder().build();
-        let spans = tracing_subscriber::registry().with(own_spans(provider.tracer("test"), false));
+        let spans = tracing_subscriber::registry().with(told_layer().0);
         tracing::subscriber::with_default(spans, || {
-            let span = tracing::info_span!(target: "vmcp::request", "request");
+            let span = TraceSpan::begin("request", |_| ());
             continue_trace(&span, &IncomingTrace { context: caller.clone(), ambient: None });
             let sent = outgoing(&span, &caller);
-            let mut by_library = std::collections::HashMap::<String, String>::new();
-            TraceContextPropagator::new().inject_context(&span.context(), &mut by_library);
-            assert_eq!(sent.traceparent.as_deref(), by_library.get("traceparent").map(String::as_str));
             assert_eq!(sent.tracestate.as_deref(), Some("vendor=1"));
             assert_eq!(sent.baggage.as_deref(), Some("user=alice"));
             let traceparent = sent.traceparent.clone().unwrap();
-            assert!(traceparent.starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "{traceparent}");
+            let own = hex::encode(ids(&span).unwrap().span);
+            assert_eq!(traceparent, format!("00-0af7651916cd43dd8448eb211c80319c-{own}-01"));
             assert_ne!(traceparent, of_client);
-            let below = tracing::info_span!(target: "vmcp::request", parent: &span, "exchange");
+            let below = span.below("exchange", |_| ());
             assert_eq!(trace_id(&outgoing(&below, &TraceContext::default())), trace_id(&caller));
         });
-        assert_eq!(outgoing(&Span::none(), &caller).traceparent, caller.traceparent);
+        assert_eq!(outgoing(&TraceSpan::none(), &caller).traceparent, caller.traceparent);
+    }
+
+    #[test]
+    fn a_client_that_does_not_sample_gets_no_spans_and_its_trace_goes_on() {
+        let (layer, told) = told_layer();
+        let exporter = layer.exporter.clone();
+        let traceparent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-00";
+        let context = TraceContext { traceparent: Some(traceparent.into()), ..TraceContext::default() };
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let span = TraceSpan::begin("request", |open| open.text("tool", "echo"));
+            continue_trace(&span, &IncomingTrace { context: context.clone(), ambient: None });
+            let below = span.in_scope(|| TraceSpan::begin("backend.call", OpenSpan::call));
+            assert_eq!(exemplar(&span), None);
+            let sent = outgoing(&below, &context).traceparent.unwrap();
+            assert!(sent.starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "{sent}");
+            assert!(sent.ends_with("-00") && sent != traceparent, "{sent}");
+        });
+        exporter.queue.finish().unwrap();
+        assert_eq!(told.try_iter().count(), 0);
     }
 
     fn listen() -> TcpListener {
