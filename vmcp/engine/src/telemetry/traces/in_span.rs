@@ -23,7 +23,7 @@ impl<F: Future + ?Sized> Future for InSpan<'_, F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let Self { future, span } = self.get_mut();
-        let _within = (!span.is_none()).then(|| Within::enter(span));
+        let _within = if span.is_none() { None } else { Some(Within::enter(span)) };
         future.as_mut().poll(context)
     }
 }

@@ -90,6 +90,7 @@ impl TraceSpan {
     }
 
     /// Begins a span below this one.
+    #[must_use = "the span ends when its last handle is dropped"]
     pub fn below(&self, name: &'static str, fill: impl FnOnce(&mut OpenSpan)) -> Self {
         self.0.as_ref().map(|parent| parent.child(name, fill)).unwrap_or_default()
     }
