@@ -91,7 +91,7 @@ impl Channel {
                 } else {
                     ProgressToken::Keep
                 },
-                trace: request.trace.clone(),
+                trace: request.trace.borrowed(),
             },
         };
         let message = Bytes::from(translate::write_request(id, request.method, request.params, &plan));
