@@ -175,9 +175,10 @@ impl Traces {
 
 /// True for spans of reconciles and of requests, and for the operator's own lines.
 fn is_exported(metadata: &Metadata<'_>) -> bool {
-    let target = metadata.target();
-    let is_own = target.starts_with(OWN) && *metadata.level() <= Level::INFO;
-    is_own || metadata.is_span() && KUBE.iter().any(|kube| target.starts_with(kube))
+    let (target, level) = (metadata.target(), *metadata.level());
+    let is_own = target.starts_with(OWN) && level <= Level::INFO;
+    let is_kube = metadata.is_span() && level <= Level::DEBUG;
+    is_own || (is_kube && KUBE.iter().any(|kube| target.starts_with(kube)))
 }
 
 /// Returns the resource of this process, with the attributes that the variables name.
