@@ -28,10 +28,9 @@ impl ProtobufWriter {
         &self.bytes
     }
 
-    /// Returns an empty message with the memory of this one.
-    pub(super) fn cleared(mut self) -> Self {
-        self.bytes.clear();
-        self
+    /// Appends fields to these bytes.
+    pub(super) fn within(bytes: Vec<u8>) -> Self {
+        Self { bytes }
     }
 
     /// Returns the message.

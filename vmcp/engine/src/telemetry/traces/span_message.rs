@@ -4,6 +4,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use opentelemetry::Value;
 use opentelemetry_sdk::Resource;
 
@@ -12,14 +13,16 @@ use super::protobuf::ProtobufWriter;
 
 /// Name of the instrumentation scope of all spans.
 const SCOPE: &str = "vmcp";
-/// Most bytes of the key and the length of a message.
-const ENVELOPE_BYTES: usize = 20;
+/// Most bytes of the keys and lengths before the spans: five pairs of at most eleven bytes.
+const KEY_BYTES: usize = 64;
 
-/// Spans that leave in one request, as they end.
-#[derive(Debug, Default)]
+/// Spans that leave in one request, as they end. The request is made in place: its begin, whose length is
+/// known at the end, has room before the spans.
+#[derive(Debug)]
 pub(super) struct SpanBatch {
-    /// The spans, as fields of the message of their scope.
-    spans: ProtobufWriter,
+    /// The room, then the spans as fields of the message of their scope.
+    message: ProtobufWriter,
+    room: usize,
     count: usize,
 }
 
@@ -40,9 +43,16 @@ pub(super) enum AttributeValue<'a> {
 }
 
 impl SpanBatch {
+    /// Begins a batch in `memory`, with `room` bytes before its spans.
+    pub(super) fn within(mut memory: Vec<u8>, room: usize) -> Self {
+        memory.clear();
+        memory.resize(room, 0);
+        Self { message: ProtobufWriter::within(memory), room, count: 0 }
+    }
+
     /// Adds a span that ends at `end`.
     pub(super) fn add(&mut self, span: &OpenSpan, end: SystemTime) {
-        self.spans.message(2, |message| span.write(message, end));
+        self.message.message(2, |message| span.write(message, end));
         self.count += 1;
     }
 
@@ -53,33 +63,39 @@ impl SpanBatch {
 
     /// Bytes of the spans.
     pub(super) fn bytes(&self) -> usize {
-        self.spans.as_bytes().len()
+        self.message.as_bytes().len() - self.room
     }
 
-    /// Returns the `ExportTraceServiceRequest`. The spans are copied once: all lengths are known before.
-    pub(super) fn to_request(&self, resource: &ResourceMessage) -> Vec<u8> {
-        let spans = self.spans.as_bytes();
+    /// Returns the `ExportTraceServiceRequest`.
+    pub(super) fn into_request(self, resource: &ResourceMessage) -> Bytes {
+        let spans = self.bytes();
+        let Self { mut message, room, .. } = self;
         let mut scope = ProtobufWriter::default();
         scope.message(1, |scope| scope.text(1, SCOPE));
+        let mut of_resource = ProtobufWriter::default();
+        of_resource.bytes(1, &resource.fields);
+        of_resource.begin_message(2, scope.as_bytes().len() + spans);
+        of_resource.fields(scope.as_bytes());
+        message.text(3, &resource.schema_url);
+        let mut bytes = message.into_bytes();
         let mut head = ProtobufWriter::default();
-        head.bytes(1, &resource.fields);
-        head.begin_message(2, scope.as_bytes().len() + spans.len());
-        head.fields(scope.as_bytes());
-        let mut tail = ProtobufWriter::default();
-        tail.text(3, &resource.schema_url);
-        let parts = [head.as_bytes(), spans, tail.as_bytes()];
-        let length = parts.iter().map(|part| part.len()).sum::<usize>();
-        let mut request = ProtobufWriter::with_capacity(length + ENVELOPE_BYTES);
-        request.begin_message(1, length);
-        for part in parts {
-            request.fields(part);
+        head.begin_message(1, of_resource.as_bytes().len() + bytes.len() - room);
+        head.fields(of_resource.as_bytes());
+        let head = head.as_bytes();
+        let begin = room.saturating_sub(head.len());
+        if let Some(place) = bytes.get_mut(begin..room).filter(|place| place.len() == head.len()) {
+            place.copy_from_slice(head);
+            return Bytes::from(bytes).slice(begin..);
         }
-        request.into_bytes()
+        // The room was too small.
+        [head, bytes.get(room..).unwrap_or_default()].concat().into()
     }
+}
 
-    /// Returns an empty batch with the memory of this one.
-    pub(super) fn cleared(self) -> Self {
-        Self { spans: self.spans.cleared(), count: 0 }
+impl ResourceMessage {
+    /// Most bytes of a request before its spans.
+    pub(super) fn room(&self) -> usize {
+        self.fields.len() + SCOPE.len() + KEY_BYTES
     }
 }
 

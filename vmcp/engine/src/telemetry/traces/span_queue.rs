@@ -1,9 +1,10 @@
 //! [`SpanQueue`]: a bounded number of spans that wait for the collector; further spans are dropped and
 //! counted.
 //!
-//! A span is encoded by the threads that it runs on, into the request that will leave; the thread that
-//! exports finds bytes. The SDK's batch processor moves each span, half a kilobyte with an allocation for
-//! each attribute, to that thread first, and counts no drops.
+//! A span is encoded by the threads that it runs on, into the request that will leave: the thread that
+//! exports finds bytes, and sends them from where they are. Two buffers take turns. The SDK's batch processor
+//! moves each span, half a kilobyte with an allocation for each attribute, to that thread first, and counts
+//! no drops.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,20 +40,20 @@ pub(super) struct SpanQueue {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct Waiting {
     /// Batches that take no further spans, the oldest first.
     full: VecDeque<SpanBatch>,
     /// The batch that takes the next span.
     open: SpanBatch,
-    /// An empty batch with the memory of an exported one, to be the next open batch.
-    spare: SpanBatch,
+    /// Bytes before the spans of each batch.
+    room: usize,
+    /// Memory of an exported batch, for the next open one.
+    spare: Vec<u8>,
     /// Spans of all batches, those of the request under way included.
     spans: usize,
     /// Flushes that wait for the end of an export.
@@ -61,6 +62,18 @@ struct Waiting {
 }
 
 impl Waiting {
+    fn new(room: usize) -> Self {
+        Self {
+            full: VecDeque::new(),
+            open: SpanBatch::within(Vec::new(), room),
+            room,
+            spare: Vec::new(),
+            spans: 0,
+            flushes: Vec::new(),
+            is_ended: false,
+        }
+    }
+
     fn is_due(&self) -> bool {
         !self.full.is_empty() || !self.flushes.is_empty() || self.is_ended
     }
@@ -68,7 +81,7 @@ impl Waiting {
     /// Lets no further span into the open batch.
     fn close_batch(&mut self) {
         if self.open.count() > 0 {
-            let next = std::mem::take(&mut self.spare);
+            let next = SpanBatch::within(std::mem::take(&mut self.spare), self.room);
             self.full.push_back(std::mem::replace(&mut self.open, next));
         }
     }
@@ -81,7 +94,8 @@ impl SpanQueue {
     where
         S: Fn(Bytes) -> Result<Bytes, String> + Send + 'static,
     {
-        let shared = Arc::<Shared>::default();
+        let waiting = Mutex::new(Waiting::new(resource.room()));
+        let shared = Arc::new(Shared { waiting, changed: Condvar::new() });
         let thread = ExportThread {
             shared: Arc::clone(&shared),
             collector: CollectorState::new(Signal::Traces),
@@ -194,10 +208,9 @@ impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
     /// Sends a batch and counts the spans that the collector does not take.
     fn export(&self, batch: SpanBatch) -> Result<(), String> {
         let spans = batch.count();
-        let request = batch.to_request(&self.resource);
-        // A batch with a huge span would keep its memory for ever.
-        let spare = if batch.bytes() > BATCH_BYTES { SpanBatch::default() } else { batch.cleared() };
-        let answered = (self.send)(request.into());
+        let request = batch.into_request(&self.resource);
+        let answered = (self.send)(request.clone());
+        let spare = memory_of(request);
         let mut waiting = self.shared.waiting.lock();
         waiting.spans -= spans;
         waiting.spare = spare;
@@ -212,6 +225,20 @@ impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
         self.collector.note(&exported, lost);
         exported
     }
+}
+
+/// Returns the memory of a request that was sent. New memory, if the connection still reads the old one or a
+/// huge span is in it.
+fn memory_of(request: Bytes) -> Vec<u8> {
+    if request.len() > BATCH_BYTES {
+        return Vec::new();
+    }
+    let reused = request.try_into_mut().map(|mut bytes| {
+        // So that no bytes are moved.
+        bytes.clear();
+        Vec::from(bytes)
+    });
+    reused.unwrap_or_default()
 }
 
 /// Returns the number of spans that the collector rejected, with its reason; `None` if it took all.
@@ -312,6 +339,19 @@ mod tests {
         span.rename(&[&"n".repeat(BATCH_BYTES)]);
         queue.push(&span, SystemTime::now());
         assert_eq!(told.recv_timeout(DELAY / 2), Ok(1), "it does not wait for others");
+    }
+
+    #[test]
+    fn the_memory_of_a_request_is_used_again_once_it_was_sent() {
+        let mut memory = Vec::with_capacity(10_000);
+        memory.extend_from_slice(b"a request");
+        let place = memory.as_ptr();
+        let request = Bytes::from(memory).slice(2..);
+        let reader = request.clone();
+        assert_eq!(memory_of(request).capacity(), 0, "the connection has it");
+        let memory = memory_of(reader);
+        assert_eq!((memory.as_ptr(), memory.len(), memory.capacity()), (place, 0, 10_000));
+        assert_eq!(memory_of(vec![0_u8; BATCH_BYTES + 1].into()).capacity(), 0, "a huge span");
     }
 
     #[test]

@@ -143,12 +143,15 @@ fn a_request_reads_as_the_librarys_own_for_any_spans() {
         let mut random = RandomSpans(fastrand::Rng::with_seed(seed));
         let spans: Vec<_> = (0..random.0.usize(1..6)).map(|_| random.span()).collect();
         let resource = &resources[random.0.usize(..2)];
-        let mut batch = SpanBatch::default();
+        let message = ResourceMessage::from(resource);
+        // A batch without room is copied.
+        let room = if random.0.bool() { message.room() } else { 0 };
+        let mut batch = SpanBatch::within(b"of an earlier batch".to_vec(), room);
         for span in &spans {
             batch.add(&opened(span), span.end_time);
         }
         assert_eq!(batch.count(), spans.len());
-        let bytes = batch.to_request(&ResourceMessage::from(resource));
+        let bytes = batch.into_request(&message);
         let read = ExportTraceServiceRequest::decode(&*bytes).unwrap();
         let resource = ResourceAttributesWithSchema::from(resource);
         let resource_spans = group_spans_by_resource_and_scope(spans, &resource);
@@ -214,10 +217,10 @@ fn a_request_id_is_that_of_the_last_try_and_of_spans_of_requests_alone() {
         }
         open.note_request_id(7);
         open.note_request_id(8);
-        let mut batch = SpanBatch::default();
+        let resource = ResourceMessage::default();
+        let mut batch = SpanBatch::within(Vec::new(), resource.room());
         batch.add(&open, open.start);
-        let request =
-            ExportTraceServiceRequest::decode(&*batch.to_request(&ResourceMessage::default())).unwrap();
+        let request = ExportTraceServiceRequest::decode(batch.into_request(&resource)).unwrap();
         let attributes = &request.resource_spans[0].scope_spans[0].spans[0].attributes;
         let ids: Vec<_> = attributes.iter().filter(|attribute| attribute.key == REQUEST_ID).collect();
         let texts = ids.iter().map(|attribute| format!("{:?}", attribute.value)).collect::<Vec<_>>();
