@@ -98,8 +98,8 @@ where
     // backend's name after the level is changed again.
     let spans = filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with(BACKENDS));
     let levels = spans.or(levels);
-    // The only spans shown in lines are the backends'. All others are disabled here, before the lock of the
-    // levels, so that without an exporter the span of a request costs an atomic load.
+    // The only spans shown in lines are the backends'. All others, which libraries make, are disabled here,
+    // before the lock of the levels.
     let filter = filter_fn(|metadata| {
         let target = metadata.target();
         (metadata.is_event() || target.starts_with(BACKENDS)) && !target.starts_with(FILE_EVENTS)

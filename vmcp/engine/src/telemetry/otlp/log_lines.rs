@@ -96,8 +96,7 @@ impl LogLines {
     {
         let is_own = |target: &str| target.starts_with(OWN) && !target.starts_with(TARGET);
         let events = filter_fn(move |metadata| metadata.is_event() && is_own(metadata.target()));
-        // The spans of backends are enabled at every level: they name the backend of a line. This layer must
-        // not enable the spans of requests.
+        // The spans of backends are enabled at every level: they name the backend of a line.
         let backends =
             filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with(logs::BACKENDS));
         let filter = backends.or(events.and(logs::filter(settings, false)?));
