@@ -63,9 +63,8 @@ impl Dispatch<'_> {
         trace: IncomingTrace,
         continues: Option<RelayedState>,
     ) -> EncodedResponse {
-        let mut operation = operation::begin(self);
+        let mut operation = operation::begin(self, &trace);
         let span = operation.span();
-        traces::continue_trace(span, &trace);
         let caller = Caller { trace: traces::outgoing(span, &trace.context), ..caller };
         let mut response = self.run_traced(caller, continues, span).await;
         let failure = response.failure.take();

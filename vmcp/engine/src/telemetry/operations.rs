@@ -13,7 +13,7 @@ use vmcp_json::text;
 use vmcp_wire::methods;
 
 use super::calls::Outcome;
-use super::traces::{self, TraceSpan};
+use super::traces::{self, IncomingTrace, TraceSpan};
 use crate::metrics::{Metrics, ServerOperation, code_label, method_label};
 
 /// Most characters of a client's text in an attribute.
@@ -53,6 +53,8 @@ pub struct OperationStart<'a> {
     pub session: Option<SessionId>,
     /// The client's address.
     pub address: Option<IpAddr>,
+    /// The trace that the request continues.
+    pub trace: &'a IncomingTrace,
 }
 
 /// The reason for which a request failed.
@@ -83,7 +85,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Begins a request, in a span of its own that has no parent yet.
+    /// Begins a request, in a span of its own.
     pub fn begin(metrics: &Arc<Metrics>, start: &OperationStart<'_>) -> Self {
         let method = method_label(start.method);
         let named = match start.target {
@@ -162,7 +164,7 @@ impl OperationFailure {
 
 /// Begins the span with all attributes at once, which costs less than to add some later.
 fn span(start: &OperationStart<'_>, name: [&str; 3]) -> TraceSpan {
-    TraceSpan::begin("request", |open| {
+    traces::begin_continued("request", start.trace, |open| {
         open.rename(&name);
         open.server();
         open.text("mcp.method.name", &shortened(start.method));
@@ -214,6 +216,7 @@ mod tests {
                 transport: super::super::TCP,
                 session: Some([u8::try_from(at % 256).unwrap(); 16]),
                 address: None,
+                trace: &IncomingTrace::default(),
             };
             let failure = OperationFailure::Rpc { code: at, message: text.clone() };
             Operation::begin(&metrics, &start).settle(Some(Box::new(failure)));

@@ -99,8 +99,7 @@ impl OpenSpan {
                 SpanContext::new(TraceId::from(trace), id, flags, false, TraceState::default())
             }
         };
-        // The trace that a first span continues may come later, and may be sampled.
-        let is_recorded = parent.is_none_or(SpanContext::is_sampled);
+        let is_recorded = context.is_sampled();
         Self {
             context,
             parent: parent.map_or(SpanId::INVALID, SpanContext::span_id),
@@ -117,6 +116,11 @@ impl OpenSpan {
             events: Count::default(),
             links: Count::default(),
         }
+    }
+
+    /// Records the span in any case: the trace that it continues comes later, and may be sampled.
+    pub(super) fn undecided(self) -> Self {
+        Self { is_recorded: true, ..self }
     }
 
     /// The ids of the span.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use opentelemetry::trace::SpanContext;
 use parking_lot::Mutex;
 use tracing::dispatcher;
 
@@ -25,6 +26,11 @@ static IS_EXPORTING: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// The span that the thread is in.
     static CURRENT: RefCell<TraceSpan> = const { RefCell::new(TraceSpan(None)) };
+}
+
+/// False while no span can be exported.
+pub(super) fn is_exporting() -> bool {
+    IS_EXPORTING.load(Ordering::Relaxed)
 }
 
 /// Takes spans as they end, and decides which traces are exported.
@@ -65,28 +71,37 @@ impl TraceSpan {
     /// Begins a span below the one that the thread is in, or else the first span of a trace. `fill` sets its
     /// kind and attributes; it runs only where spans are exported.
     pub fn begin(name: &'static str, fill: impl FnOnce(&mut OpenSpan)) -> Self {
-        if !IS_EXPORTING.load(Ordering::Relaxed) {
+        if !is_exporting() {
             return Self(None);
         }
         let begun = CURRENT.try_with(|current| match &current.borrow().0 {
             Some(parent) => parent.child(name, fill),
-            None => Self::root(name, fill),
+            None => Self::first(|sampling| OpenSpan::begin(name, None, sampling), fill),
         });
         // The thread is ending.
         begun.unwrap_or_default()
     }
 
-    /// Begins the first span of a trace, which may [continue](super::continue_trace) another one.
+    /// Begins the first span of a trace, which may [continue](super::continue_trace) another one later.
     pub fn root(name: &'static str, fill: impl FnOnce(&mut OpenSpan)) -> Self {
-        if !IS_EXPORTING.load(Ordering::Relaxed) {
+        Self::first(|sampling| OpenSpan::begin(name, None, sampling).undecided(), fill)
+    }
+
+    /// Begins a span below the span of another process.
+    pub(super) fn remote(name: &'static str, parent: &SpanContext, fill: impl FnOnce(&mut OpenSpan)) -> Self {
+        Self::first(|sampling| OpenSpan::begin(name, Some(parent), sampling), fill)
+    }
+
+    /// Begins the first span of this process in a trace.
+    fn first(begin: impl FnOnce(Sampling) -> OpenSpan, fill: impl FnOnce(&mut OpenSpan)) -> Self {
+        if !is_exporting() {
             return Self(None);
         }
         let exporter = dispatcher::get_default(|subscriber| {
             subscriber.downcast_ref::<SpanEvents>().map(|layer| layer.exporter.clone())
         });
         let Some(exporter) = exporter else { return Self(None) };
-        let open = OpenSpan::begin(name, None, exporter.sampling);
-        Self::start(open, exporter, fill)
+        Self::start(begin(exporter.sampling), exporter, fill)
     }
 
     /// Begins a span below this one.
