@@ -7,6 +7,7 @@ mod options;
 mod ready;
 mod run;
 mod run_error;
+mod traces;
 
 use std::io::Write as _;
 

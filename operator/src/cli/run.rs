@@ -9,11 +9,14 @@ use futures::{FutureExt as _, StreamExt as _};
 use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use super::endpoints::{self, Readiness};
 use super::options::{LogFormat, Options};
 use super::run_error::RunError;
+use super::traces::Traces;
 use crate::runtime::{
     BuildSettings, Clients, Context, Election, Leadership, Metrics, OPERATOR_NAME, PodSchema, Scope,
 };
@@ -26,10 +29,23 @@ const WIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the operator until SIGTERM or SIGINT, or until the Lease is lost.
 pub(super) async fn run(options: Options) -> Result<(), RunError> {
-    log(options.log_format);
-    let settings = options.build_settings().ok_or(RunError::NoImage)?;
     // Two crates of the tree would choose different providers of cryptography; installing one decides.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let traces = Traces::of_environment();
+    log(options.log_format, traces.as_ref().ok().and_then(Option::as_ref));
+    if let Err(error) = &traces {
+        tracing::warn!(error, "reconciles are not exported as traces");
+    }
+    let ended = serve(options).await;
+    if let Ok(Some(traces)) = traces {
+        traces.finish().await;
+    }
+    ended
+}
+
+/// Runs the operator, whose log is set up.
+async fn serve(options: Options) -> Result<(), RunError> {
+    let settings = options.build_settings().ok_or(RunError::NoImage)?;
     let shutdown = CancellationToken::new();
     tokio::spawn(cancel_on_signal(shutdown.clone())?);
 
@@ -159,15 +175,19 @@ fn identity(options: &Options) -> String {
     format!("{name}_{:08x}", u32::from_be_bytes(random))
 }
 
-/// Sends log lines to standard error.
-fn log(format: LogFormat) {
+/// Sends log lines to standard error, and spans to the collector if there is one.
+fn log(format: LogFormat, traces: Option<&Traces>) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // Fails only in tests, which have a subscriber already.
-    let _ = match format {
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-        LogFormat::Text => builder.try_init(),
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
+        LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
+        LogFormat::Text => lines.with_filter(filter).boxed(),
     };
+    // In one list, for a layer that is an absent `Option` has no filter of its own.
+    let mut layers = vec![lines];
+    layers.extend(traces.map(|traces| traces.layer().boxed()));
+    // Fails only in tests, which have a subscriber already.
+    let _ = tracing_subscriber::registry().with(layers).try_init();
 }
 
 /// Returns a future that cancels `shutdown` at SIGTERM or SIGINT.

@@ -17,6 +17,8 @@ use kube::ResourceExt as _;
 use kube::runtime::applier;
 use kube::runtime::controller::{Action, Error};
 use kube::runtime::reflector::ObjectRef;
+use opentelemetry::trace::Status;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use self::backoff::{FIRST_PAUSE, FailureCounts, MAX_PAUSE_IN_STATUS, pause};
 pub(crate) use self::triggers::Requeue;
@@ -156,6 +158,8 @@ where
     context.metrics.reconciled(kind, "error", started.elapsed());
     context.metrics.failed(kind, category);
     tracing::warn!(kind, object = %reference, category, attempt, error = message, "reconcile failed");
+    // The span of the reconcile is kube's.
+    tracing::Span::current().set_status(Status::error(category));
     let lasts = retry == Retry::WhenEdited || attempt > QUIET_FAILURES;
     // A replica that lost the lease must not write, not even that it lost the lease.
     if lasts && !in_status && category != "NotLeader" {

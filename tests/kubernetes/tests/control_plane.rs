@@ -37,6 +37,7 @@ mod scenario {
     mod strict_namespaces;
     mod suspension;
     mod toolhive_group;
+    mod traces;
     mod trusted_tools;
     mod unfollowed_fields;
     mod upgrades;

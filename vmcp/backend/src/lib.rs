@@ -48,4 +48,5 @@ pub use request::{
     SessionId, SharedCredentials, Subscriber, Transmission, UnprovedRequest, event_queue, uncollected,
 };
 pub use sharing::session_listings::SessionListing;
+pub use transport::observe_request_ids;
 pub use vmcp_config::status::{BackendState, BackendStatus};

@@ -17,6 +17,7 @@ mod stdio;
 mod websocket;
 
 pub(crate) use channel::Channel;
+pub use channel::observe_request_ids;
 pub(crate) use link::Link;
 #[cfg(test)]
 pub(crate) use link_error::Secrets;

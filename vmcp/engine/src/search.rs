@@ -11,13 +11,12 @@ mod paraphrases;
 pub mod reranking;
 pub mod topics;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use tokio::time::timeout;
-use tracing::field::Empty;
-use tracing::{Instrument, Span, info_span};
 use vmcp_embed::{EmbedError, Embedder};
 use vmcp_search::{
     Clause, Index, Query, Ranking, Reliability, SMALL_SET, SearchMode, Visible, query_form, rerank,
@@ -28,6 +27,8 @@ use context::QueryEmbedding;
 use learned_tools::LearnedDocuments;
 pub use learned_tools::LearnedTools;
 use reranking::{Reordering, Reranking};
+
+use crate::telemetry::traces::{OpenSpan, TraceSpan, in_span};
 
 /// Time that a search waits for the embedding of its query; then keywords answer alone.
 const QUERY_EMBEDDING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -199,7 +200,7 @@ async fn find(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
         limit: searcher.reranking.as_ref().map_or(limit, |reranking| limit.max(reranking.candidates)),
         settings: searcher.settings.clone(),
         explain: request.explain,
-        span: Span::current(),
+        span: TraceSpan::current(),
     });
     let is_quick = searcher.index.is_prepared() && searcher.index.len() < MIN_OFFLOADED_TOOLS;
     let mut ranking = if is_quick {
@@ -236,11 +237,15 @@ async fn order_anew(searcher: &Searcher, scan: &Scan, ranking: &mut Ranking) -> 
     let text = |document: usize| texts.get(document).map_or("", String::as_str);
     let candidates = service.candidates().min(*candidates);
     let read: Vec<&str> = ranking.hits.iter().take(candidates).map(|hit| text(hit.document)).collect();
-    let traced = info_span!("search.rerank", tools = read.len(), error = Empty, otel.status_code = Empty);
-    let (scores, reordering) = service.scores(query, &read).instrument(traced.clone()).await;
+    let traced = TraceSpan::begin("search.rerank", |open| open.number("tools", read.len()));
+    let (scores, reordering) = in_span(pin!(service.scores(query, &read)), &traced).await;
     if let Some(error) = &reordering.error {
-        traced.record("error", error).record("otel.status_code", "ERROR");
+        traced.fill(|open| {
+            open.text("error", error);
+            open.fail("");
+        });
     }
+    drop(traced);
     if let Some(scores) = scores {
         rerank(ranking, &scores, &Query { explain: scan.explain, ..scan.experience() });
     }
@@ -309,17 +314,22 @@ async fn embed(searcher: &Searcher, texts: &[String]) -> Result<Vec<Vec<f32>>, D
     // A model in this process is loaded by the first search after a start, which takes a second or more.
     let _loaded = timeout(MODEL_LOAD_TIMEOUT, embedder.prepare()).await;
     let deadline = searcher.settings.query_deadline;
-    let span = info_span!("embedding.query", texts = texts.len(), error = Empty, otel.status_code = Empty);
-    let failed = match timeout(deadline, embedder.embed(texts)).instrument(span.clone()).await {
+    let span = TraceSpan::begin("embedding.query", |open| open.number("texts", texts.len()));
+    let embedded = in_span(pin!(timeout(deadline, embedder.embed(texts))), &span).await;
+    let failed = match embedded {
         Ok(Ok(vectors)) => {
-            span.record("otel.status_code", "OK");
+            span.fill(OpenSpan::succeed);
             return Ok(vectors);
         }
         Ok(Err(EmbedError::ModelChanged { .. })) => Degraded::OtherModel,
         Ok(Err(error)) => Degraded::Provider(error),
         Err(_) => Degraded::Slow(deadline),
     };
-    span.record("error", failed.to_string()).record("otel.status_code", "ERROR");
+    let error = failed.to_string();
+    span.fill(|open| {
+        open.text("error", &error);
+        open.fail("");
+    });
     Err(failed)
 }
 
@@ -338,7 +348,7 @@ struct Scan {
     limit: usize,
     settings: SearchSettings,
     explain: bool,
-    span: Span,
+    span: TraceSpan,
 }
 
 impl Scan {
@@ -362,9 +372,9 @@ impl Scan {
         let whole = texts.next().unwrap_or(Clause { text: "", vector: None, short_vector: None });
         let clauses: Vec<_> = texts.collect();
         // Both arms share one pass over the index, so their spans cover the same time.
-        let keyword = info_span!(parent: &self.span, "search.keyword", matches = Empty).entered();
+        let keyword = self.span.below("search.keyword", |_| ());
         let semantic = whole.vector.map(|_| {
-            info_span!(parent: &self.span, "search.semantic", tools = self.index.vectors().count()).entered()
+            self.span.below("search.semantic", |open| open.number("tools", self.index.vectors().count()))
         });
         let ranking = self.index.search(
             &Query {
@@ -381,7 +391,7 @@ impl Scan {
             self.visible.as_deref(),
         );
         drop(semantic);
-        keyword.record("matches", ranking.keyword_matches);
+        keyword.fill(|open| open.number("matches", ranking.keyword_matches));
         ranking
     }
 }

@@ -36,7 +36,6 @@ pub(super) mod task_calls;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tracing::{Instrument as _, info_span};
 use vmcp_backend::{Backend, CallError, Response, RpcOutcome, Subscriber, Transmission};
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
@@ -58,7 +57,7 @@ use vmcp_engine::access::policy::{AccessRequest, Decision, Item, PolicyId};
 pub(crate) use vmcp_engine::engine::linked_uris;
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
-use vmcp_engine::telemetry::traces;
+use vmcp_engine::telemetry::traces::{self, TraceSpan};
 
 pub(super) use failure_text::first_text;
 use rights::webhooks;
@@ -220,14 +219,12 @@ impl<'a> Authorized<'a> {
         params: &OwnedParams,
         stream: bool,
     ) -> (Result<Response, CallError>, CallRecorder) {
-        let span = info_span!(
-            "backend.call",
-            backend = &**self.target.backend,
-            method = &*self.target.method,
-            name = self.target.subject(),
-            outcome = tracing::field::Empty,
-            otel.status_code = tracing::field::Empty,
-        );
+        let span = TraceSpan::begin("backend.call", |open| {
+            open.call();
+            open.text("backend", self.target.backend);
+            open.text("method", &self.target.method);
+            open.optional("name", self.target.subject());
+        });
         self.recorder.record().span = span.clone();
         let admitted = traces::in_span(pin!(self.admit(params)), &span).await;
         let changed = match admitted {
@@ -249,7 +246,7 @@ impl<'a> Authorized<'a> {
         if is_read && let Ok(response) = answer {
             let (context, record) = (self.context, self.recorder.record());
             let read = webhooks::after_call(context, &self.target, params, response, record);
-            answer = Box::pin(read).instrument(span.clone()).await;
+            answer = traces::in_span(Box::pin(read).as_mut(), &span).await;
         }
         let answer =
             answer.map_err(|error| cause::explain(error, self.context.snapshot, self.target.backend));

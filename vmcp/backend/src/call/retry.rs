@@ -1,7 +1,5 @@
 //! Retry layer: makes attempts on the present connection, and repeats one where it is safe.
 
-use tracing::field::Empty;
-use tracing::{Instrument as _, Span, info_span};
 use vmcp_wire::era::Era;
 
 use crate::call::failure::Failure;
@@ -27,13 +25,7 @@ where
         loop {
             let main = core.connected().await?;
             let attempt = Attempt { call, connection: main.clone() };
-            let made = if retries == 0 {
-                self.0.call(attempt).await
-            } else {
-                // Boxed: rare, and its state would be a second one in every call.
-                Box::pin(self.0.call(attempt).instrument(retry_span(request.method))).await
-            };
-            let AttemptError { error, affected } = match made {
+            let AttemptError { error, affected } = match self.0.call(attempt).await {
                 Ok(response) => return Ok(response),
                 Err(failure) => failure,
             };
@@ -75,17 +67,4 @@ where
             retries += 1;
         }
     }
-}
-
-/// Returns the span of a repeated attempt, whose request has an id of its own. Spans under the name of this
-/// crate are for log lines, and are not exported: it has another target.
-fn retry_span(method: &str) -> Span {
-    info_span!(
-        target: "vmcp::retry",
-        "retry",
-        otel.name = method,
-        otel.kind = "client",
-        mcp.method.name = method,
-        jsonrpc.request.id = Empty,
-    )
 }

@@ -56,8 +56,8 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Span of a task that outlives the request which begins it. It is a root: the span of that request ends
-    /// only after all spans below it.
+    /// Span of a task that outlives the request which begins it. It is a root: a line of the task names the
+    /// backend, and belongs to the trace of no request.
     pub(crate) fn task_span(&self) -> Span {
         info_span!(parent: None::<Id>, "backend", backend = &*self.spec.name)
     }

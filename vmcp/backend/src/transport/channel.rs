@@ -1,7 +1,7 @@
 //! Writes requests for a backend's era and sends them over its link.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -21,6 +21,16 @@ use crate::request::{Request, RpcOutcome};
 use crate::transport::link::Link;
 use crate::transport::link_error::{LinkError, Secrets, ServerWords};
 use crate::transport::prepared_request::PreparedRequest;
+
+/// Told the JSON-RPC id of each request to a backend.
+static REQUEST_ID_OBSERVER: OnceLock<fn(u64)> = OnceLock::new();
+
+/// Sets the observer of the ids of requests, which runs on the thread and within the task that sends. The
+/// first one of the process stays.
+pub fn observe_request_ids(observer: fn(u64)) {
+    // A second exporter of traces, in tests, has the same observer.
+    let _ = REQUEST_ID_OBSERVER.set(observer);
+}
 
 /// A [`Link`], the messages that come in on it, and the facts from which its requests are written.
 #[derive(Debug)]
@@ -69,10 +79,11 @@ impl Channel {
             listener.is_some_and(|listener| !listener.ours) && methods::may_require_input(request.method);
         let wants_progress = token.is_some() || is_long;
         let ours = Decimal::new(id);
-        // A field of the span of an exchange, once for each attempt: a ping of vmcp's own within it has
-        // another id. Other spans lack the field, and take nothing.
-        if listener.is_some() {
-            tracing::Span::current().record("jsonrpc.request.id", ours.as_str());
+        // A ping of vmcp's own within an exchange has another id, and no listener.
+        if listener.is_some()
+            && let Some(observe) = REQUEST_ID_OBSERVER.get()
+        {
+            observe(id);
         }
         let plan = RequestPlan {
             subject: request.subject,
@@ -84,7 +95,7 @@ impl Channel {
                 } else {
                     ProgressToken::Keep
                 },
-                trace: request.trace.clone(),
+                trace: request.trace.borrowed(),
             },
         };
         let message = Bytes::from(translate::write_request(id, request.method, request.params, &plan));

@@ -8,9 +8,9 @@ use futures::future::{join, join_all};
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use tracing::Span;
 use vmcp_backend::RpcOutcome;
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::telemetry::traces::TraceSpan;
 use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::owned::OwnedParams;
@@ -151,7 +151,7 @@ async fn accept_own(
         return uris;
     }
     let (push, snapshot) = (Arc::clone(push), Arc::clone(snapshot));
-    let (caller, mailbox, span) = (caller.clone(), Arc::clone(mailbox), Span::current());
+    let (caller, mailbox, span) = (caller.clone(), Arc::clone(mailbox), TraceSpan::current());
     let accepted = spawn_blocking(move || {
         let _entered = span.enter();
         let view = snapshot.view(&caller.principal);

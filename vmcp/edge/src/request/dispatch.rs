@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use std::pin::pin;
 
 use serde_json::value::RawValue;
-use tracing::Span;
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_json::text;
@@ -35,7 +34,7 @@ use vmcp_engine::optim::names::{OwnName, own_name};
 use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::calls::{Action, ActionArea, Refusal};
 use vmcp_engine::telemetry::operations::OperationFailure;
-use vmcp_engine::telemetry::traces::{self, IncomingTrace};
+use vmcp_engine::telemetry::traces::{self, IncomingTrace, TraceSpan};
 use vmcp_route::{Answer, CallContext, Caller, Consent, Content, StepUp};
 
 /// HTTP status of a request beyond a rate.
@@ -64,9 +63,8 @@ impl Dispatch<'_> {
         trace: IncomingTrace,
         continues: Option<RelayedState>,
     ) -> EncodedResponse {
-        let mut operation = operation::begin(self);
+        let mut operation = operation::begin(self, &trace);
         let span = operation.span();
-        traces::continue_trace(span, &trace);
         let caller = Caller { trace: traces::outgoing(span, &trace.context), ..caller };
         let mut response = self.run_traced(caller, continues, span).await;
         let failure = response.failure.take();
@@ -82,7 +80,7 @@ impl Dispatch<'_> {
         self,
         caller: Caller,
         continues: Option<RelayedState>,
-        span: &Span,
+        span: &TraceSpan,
     ) -> EncodedResponse {
         let Self { edge, snapshot, peer, request } = self;
         // A client that closes its connection drops this future; the guard then cancels the call at the

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use opentelemetry::trace::TraceContextExt as _;
 use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
-use tracing::Span;
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 /// Labels of an exemplar; together within the 128 characters that OpenMetrics allows.
 /// Every call makes two, and few are read: only a reader turns them into text.
@@ -21,21 +18,5 @@ impl EncodeLabelSet for TraceLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
         let labels = [("trace_id", hex::encode(self.trace_id)), ("span_id", hex::encode(self.span_id))];
         EncodeLabelSet::encode(&labels, encoder)
-    }
-}
-
-impl TraceLabels {
-    /// Returns the ids of a span that is exported; `None` for a span that no collector will have.
-    pub fn of_exported(span: &Span) -> Option<TraceLabels> {
-        if span.is_disabled() {
-            return None;
-        }
-        let context = span.context();
-        let within = context.span();
-        let within = within.span_context();
-        within.is_sampled().then(|| TraceLabels {
-            trace_id: within.trace_id().to_bytes(),
-            span_id: within.span_id().to_bytes(),
-        })
     }
 }

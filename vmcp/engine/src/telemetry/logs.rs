@@ -9,10 +9,8 @@ use std::fmt;
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 
-use opentelemetry::trace::TraceContextExt as _;
 use tracing::{Event, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
@@ -22,6 +20,7 @@ use vmcp_config::sanitize::escape_unseen;
 
 use self::terminal_line::TerminalLine;
 use super::TelemetryError;
+use super::traces::{self, TraceSpan};
 
 /// Target prefix of lines whose span names the backend.
 pub(super) const BACKENDS: &str = "vmcp_backend";
@@ -99,8 +98,8 @@ where
     // backend's name after the level is changed again.
     let spans = filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with(BACKENDS));
     let levels = spans.or(levels);
-    // The only spans shown in lines are the backends'. All others are disabled here, before the lock of the
-    // levels, so that without an exporter the span of a request costs an atomic load.
+    // The only spans shown in lines are the backends'. All others, which libraries make, are disabled here,
+    // before the lock of the levels.
     let filter = filter_fn(|metadata| {
         let target = metadata.target();
         (metadata.is_event() || target.starts_with(BACKENDS)) && !target.starts_with(FILE_EVENTS)
@@ -134,9 +133,7 @@ pub(super) fn filter<S: Subscriber>(
 
 /// Returns the trace id of the current span, as 32 hex digits, when traces are exported.
 fn trace_id() -> Option<String> {
-    let context = tracing::Span::current().context();
-    let span = context.span().span_context().clone();
-    span.is_valid().then(|| span.trace_id().to_string())
+    traces::ids(&TraceSpan::current()).map(|ids| hex::encode(ids.trace))
 }
 
 /// A format that adds the trace id to the lines of JSON of another format, and mends what a person could

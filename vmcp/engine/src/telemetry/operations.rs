@@ -4,20 +4,17 @@
 //! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
 
 use std::borrow::Cow;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use opentelemetry::trace::Status;
-use tracing::{Span, info_span};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use vmcp_backend::SessionId;
 use vmcp_json::text;
 use vmcp_wire::methods;
 
 use super::calls::Outcome;
-use crate::metrics::{Metrics, ServerOperation, TraceLabels, code_label, method_label};
+use super::traces::{self, IncomingTrace, TraceSpan};
+use crate::metrics::{Metrics, ServerOperation, code_label, method_label};
 
 /// Most characters of a client's text in an attribute.
 const MAX_CHARACTERS: usize = 256;
@@ -56,6 +53,8 @@ pub struct OperationStart<'a> {
     pub session: Option<SessionId>,
     /// The client's address.
     pub address: Option<IpAddr>,
+    /// The trace that the request continues.
+    pub trace: &'a IncomingTrace,
 }
 
 /// The reason for which a request failed.
@@ -79,14 +78,14 @@ pub enum OperationFailure {
 pub struct Operation {
     metrics: Arc<Metrics>,
     labels: ServerOperation,
-    span: Span,
+    span: TraceSpan,
     started: Instant,
     is_settled: bool,
     failure: Option<Box<OperationFailure>>,
 }
 
 impl Operation {
-    /// Begins a request, in a span of its own that has no parent yet.
+    /// Begins a request, in a span of its own.
     pub fn begin(metrics: &Arc<Metrics>, start: &OperationStart<'_>) -> Self {
         let method = method_label(start.method);
         let named = match start.target {
@@ -94,7 +93,7 @@ impl Operation {
             _ => "",
         };
         let gap = if named.is_empty() { "" } else { " " };
-        let span = span(start, format_args!("{method}{gap}{named}"));
+        let span = span(start, [method, gap, named]);
         let tool = match start.target {
             OperationTarget::Tool(name) => metrics.tool_name(name),
             _ => Arc::default(),
@@ -111,7 +110,7 @@ impl Operation {
     }
 
     /// Returns the span.
-    pub fn span(&self) -> &Span {
+    pub fn span(&self) -> &TraceSpan {
         &self.span
     }
 
@@ -124,12 +123,12 @@ impl Operation {
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        let trace = TraceLabels::of_exported(&self.span);
+        let trace = traces::exemplar(&self.span);
         let cancelled = OperationFailure::Cancelled;
         let failure = if self.is_settled { self.failure.as_deref() } else { Some(&cancelled) };
         if let Some(failure) = failure {
             self.labels.error_type = failure.error_type();
-            if !self.span.is_disabled() {
+            if !self.span.is_none() {
                 failure.mark(&self.span);
             }
         }
@@ -149,45 +148,47 @@ impl OperationFailure {
 
     /// Writes the failure into a span. A client that goes away means no error of this server: its span has
     /// neither the status nor `error.type`, which go together.
-    pub fn mark(&self, span: &Span) {
-        let description = match self {
-            Self::Rpc { code, message } => {
-                span.set_attribute("rpc.response.status_code", code.to_string());
-                Cow::Owned(shortened(message).into_owned())
-            }
-            Self::Tool => Cow::Borrowed(""),
+    pub fn mark(&self, span: &TraceSpan) {
+        let (code, description) = match self {
+            Self::Rpc { code, message } => (Some(code.to_string()), shortened(message).into_owned()),
+            Self::Tool => (None, String::new()),
             Self::Cancelled => return,
         };
-        span.set_attribute("error.type", self.error_type());
-        span.set_status(Status::Error { description });
+        span.fill(|open| {
+            open.optional("rpc.response.status_code", code.as_deref());
+            open.text("error.type", self.error_type());
+            open.fail(description);
+        });
     }
 }
 
-/// Begins the span with all attributes at once: each later attribute looks the span up again.
-fn span(start: &OperationStart<'_>, name: fmt::Arguments<'_>) -> Span {
-    let (mut tool, mut prompt, mut resource) = (None, None, None);
-    match start.target {
-        OperationTarget::None => {}
-        OperationTarget::Tool(name) | OperationTarget::UnknownTool(name) => tool = Some(name),
-        OperationTarget::Prompt(name) | OperationTarget::UnknownPrompt(name) => prompt = Some(name),
-        OperationTarget::Resource(uri) => resource = Some(uri),
-    }
-    info_span!(
-        "request",
-        otel.name = %name,
-        otel.kind = "server",
-        mcp.method.name = &*shortened(start.method),
-        mcp.protocol.version = start.revision,
-        jsonrpc.request.id = &*shortened(&text::unquoted(start.id).unwrap_or(Cow::Borrowed(start.id))),
-        network.transport = start.transport,
-        network.protocol.name = (start.transport == super::TCP).then_some("http"),
-        mcp.session.id = start.session.map(hex::encode),
-        client.address = start.address.map(|address| address.to_string()),
-        gen_ai.operation.name = (start.method == methods::TOOLS_CALL).then_some("execute_tool"),
-        gen_ai.tool.name = tool.map(shortened).as_deref(),
-        gen_ai.prompt.name = prompt.map(shortened).as_deref(),
-        mcp.resource.uri = resource.map(shortened).as_deref(),
-    )
+/// Begins the span with all attributes at once, which costs less than to add some later.
+fn span(start: &OperationStart<'_>, name: [&str; 3]) -> TraceSpan {
+    traces::begin_continued("request", start.trace, |open| {
+        open.rename(&name);
+        open.server();
+        open.text("mcp.method.name", &shortened(start.method));
+        open.text("mcp.protocol.version", start.revision);
+        let id = text::unquoted(start.id).unwrap_or(Cow::Borrowed(start.id));
+        open.text("jsonrpc.request.id", &shortened(&id));
+        open.text("network.transport", start.transport);
+        open.optional("network.protocol.name", (start.transport == super::TCP).then_some("http"));
+        open.optional("mcp.session.id", start.session.map(hex::encode).as_deref());
+        open.optional("client.address", start.address.map(|address| address.to_string()).as_deref());
+        if start.method == methods::TOOLS_CALL {
+            open.text("gen_ai.operation.name", "execute_tool");
+        }
+        match start.target {
+            OperationTarget::None => {}
+            OperationTarget::Tool(name) | OperationTarget::UnknownTool(name) => {
+                open.text("gen_ai.tool.name", &shortened(name));
+            }
+            OperationTarget::Prompt(name) | OperationTarget::UnknownPrompt(name) => {
+                open.text("gen_ai.prompt.name", &shortened(name));
+            }
+            OperationTarget::Resource(uri) => open.text("mcp.resource.uri", &shortened(uri)),
+        }
+    })
 }
 
 /// Returns the beginning of a text, at most 256 characters.
@@ -215,6 +216,7 @@ mod tests {
                 transport: super::super::TCP,
                 session: Some([u8::try_from(at % 256).unwrap(); 16]),
                 address: None,
+                trace: &IncomingTrace::default(),
             };
             let failure = OperationFailure::Rpc { code: at, message: text.clone() };
             Operation::begin(&metrics, &start).settle(Some(Box::new(failure)));

@@ -10,7 +10,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use tracing::Span;
 use vmcp_access::rate_limit::Limited;
 use vmcp_backend::{Backend, CallError, EventSender, Request, Response, RpcOutcome, Transmission};
 use vmcp_json::duplicates;
@@ -36,7 +35,7 @@ pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::telemetry::calls::CallRecorder;
-use vmcp_engine::telemetry::traces::{self, TraceContext};
+use vmcp_engine::telemetry::traces::{self, TraceContext, TraceSpan};
 
 /// An authorized way to a backend, the same for all rounds of input.
 #[derive(Clone, Copy)]
@@ -44,7 +43,7 @@ pub(super) struct Way<'a> {
     pub(super) context: CallContext<'a>,
     pub(super) target: &'a BackendTarget<'a>,
     /// The span of the call.
-    pub(super) span: &'a Span,
+    pub(super) span: &'a TraceSpan,
     /// True if a large result may be returned while it arrives.
     pub(super) stream: bool,
     /// True if a webhook reads the result.
@@ -170,12 +169,12 @@ struct Exchange<'a> {
 impl Exchange<'_> {
     /// Returns the receiver of the backend's messages, in the terms of the caller. Questions are followed in
     /// spans below `exchange`, whose context is `trace`.
-    fn events(&self, exchange: &Span, trace: &TraceContext) -> Option<EventSender> {
+    fn events(&self, exchange: &TraceSpan, trace: &TraceContext) -> Option<EventSender> {
         let Way { context, target, .. } = self.way;
         let events = context.caller.events.as_ref()?;
         let names = task_names::of_events(context, target.backend);
         // A modern client is sent no question: the answer of its request carries it.
-        if exchange.is_disabled() || context.caller.era == Era::Modern {
+        if exchange.is_none() || context.caller.era == Era::Modern {
             return Some(events.mapped(names));
         }
         Some(events.mapped(question_span::of_events(trace)).mapped(names))
@@ -235,7 +234,7 @@ impl Exchange<'_> {
         }
         if answer.as_ref().is_ok_and(is_pending) {
             // It ends here: the user may take long to answer.
-            self.recorder.record().exchange = Span::none();
+            self.recorder.record().exchange = TraceSpan::none();
         }
         match &answer {
             Ok(Response { outcome: RpcOutcome::Result(payload) | RpcOutcome::Error(payload), .. }) => {

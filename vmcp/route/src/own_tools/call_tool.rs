@@ -7,11 +7,11 @@
 
 pub(super) mod execute_code;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
-use tracing::{Instrument, info_span};
 use vmcp_backend::{CallError, Transmission};
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
@@ -37,19 +37,15 @@ use vmcp_engine::engine::{Snapshot, View};
 use vmcp_engine::optim::names::{NameStyle, OptimTool, OwnName, own_name};
 use vmcp_engine::schema::CheckedArguments;
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
+use vmcp_engine::telemetry::traces::{self, OpenSpan, TraceSpan};
 
 /// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: its other keys
 /// (answers to a question of the backend, metadata) go on to the tool.
 pub(super) async fn run(context: CallContext<'_>, params: &OwnedParams, arguments: &RawValue) -> Answer {
     let mut recorder = context.start_own_record(Origin::CallTool, arguments);
-    let span = info_span!(
-        "optimizer.call_tool",
-        tool = tracing::field::Empty,
-        outcome = tracing::field::Empty,
-        otel.status_code = tracing::field::Empty
-    );
+    let span = TraceSpan::begin("optimizer.call_tool", OpenSpan::call);
     recorder.record().span = span.clone();
-    call(context, params, arguments, recorder).instrument(span).await
+    traces::in_span(pin!(call(context, params, arguments, recorder)), &span).await
 }
 
 async fn call(
@@ -101,7 +97,7 @@ async fn call(
             return refused;
         }
     };
-    tracing::Span::current().record("tool", tool.name.as_str());
+    TraceSpan::current().text("tool", tool.name.as_str());
     let mut target = BackendTarget::tool(snapshot, tool);
     target.deadline = call.timeout.unwrap_or(target.deadline);
     let schema = tool.definition.input_schema.as_deref();

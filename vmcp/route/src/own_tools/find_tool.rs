@@ -11,11 +11,11 @@ pub(super) mod signatures;
 pub(super) mod visible_schema;
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
-use tracing::{Instrument, info_span};
 use vmcp_config::OnUnavailable;
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
@@ -36,6 +36,7 @@ use vmcp_engine::search::reranking::Reordering;
 pub(crate) use vmcp_engine::search::{Degraded, SearchRequest, SearchResult, search};
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 use vmcp_engine::telemetry::metrics::EmbeddingLabels;
+use vmcp_engine::telemetry::traces::{self, OpenSpan, TraceSpan};
 
 /// Characters of a first sentence that are shown, unless everything is.
 const MAX_SENTENCE_CHARS: usize = 200;
@@ -43,14 +44,9 @@ const MAX_SENTENCE_CHARS: usize = 200;
 /// Searches, and answers with a `CallToolResult`.
 pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let mut recorder = context.start_own_record(Origin::FindTool, arguments);
-    let span = info_span!(
-        "optimizer.find_tool",
-        outcome = tracing::field::Empty,
-        degraded = tracing::field::Empty,
-        otel.status_code = tracing::field::Empty
-    );
+    let span = TraceSpan::begin("optimizer.find_tool", OpenSpan::call);
     recorder.record().span = span.clone();
-    let found = find(context, arguments).instrument(span).await;
+    let found = traces::in_span(pin!(find(context, arguments)), &span).await;
     let (result, outcome) = match found {
         Ok(json) => (tool_result::structured(&json), Outcome::Ok),
         Err(message) => (tool_result::error(&message), Outcome::ToolError),
@@ -88,7 +84,7 @@ async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawV
         metrics.rerank_errors.inc_by(u64::from(error.is_some()));
     }
     if let Some(degraded) = &found.degraded {
-        tracing::Span::current().record("degraded", degraded.to_string());
+        TraceSpan::current().text("degraded", &degraded.to_string());
         metrics.degraded_searches.inc();
         if config.embeddings.on_unavailable == OnUnavailable::Fail && degraded.lacks_vectors() {
             return Err(format!("the search is not available: {degraded}"));

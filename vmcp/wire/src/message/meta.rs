@@ -107,6 +107,18 @@ pub struct Trace<'a> {
     pub baggage: Option<Cow<'a, str>>,
 }
 
+impl Trace<'_> {
+    /// Returns the same context, which borrows its parts.
+    #[must_use]
+    pub fn borrowed(&self) -> Trace<'_> {
+        Trace {
+            traceparent: self.traceparent.as_deref().map(Cow::Borrowed),
+            tracestate: self.tracestate.as_deref().map(Cow::Borrowed),
+            baggage: self.baggage.as_deref().map(Cow::Borrowed),
+        }
+    }
+}
+
 /// True if `text` is a W3C `traceparent`: a version, 32 hex digits, 16 and 2, joined by `-`, neither id all
 /// zeros. Later versions than `00` may append fields; `ff` is invalid.
 #[must_use]

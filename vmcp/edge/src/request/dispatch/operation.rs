@@ -3,13 +3,14 @@
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::optim::names::{OwnName, own_name};
 use vmcp_engine::telemetry::operations::{Operation, OperationStart, OperationTarget};
+use vmcp_engine::telemetry::traces::IncomingTrace;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedRequest;
 
 use super::Dispatch;
 
 /// Begins the operation of a request that has a peer.
-pub(super) fn begin(dispatch: Dispatch<'_>) -> Operation {
+pub(super) fn begin(dispatch: Dispatch<'_>, trace: &IncomingTrace) -> Operation {
     let Dispatch { edge, snapshot, peer, request } = dispatch;
     let subject = request.subject();
     let start = OperationStart {
@@ -20,6 +21,7 @@ pub(super) fn begin(dispatch: Dispatch<'_>) -> Operation {
         transport: peer.transport,
         session: peer.session,
         address: peer.principal.address,
+        trace,
     };
     Operation::begin(edge.engine.metrics(), &start)
 }

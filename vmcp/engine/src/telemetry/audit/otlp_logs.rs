@@ -8,20 +8,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use opentelemetry::logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity};
-use opentelemetry::trace::{SpanId, TraceContextExt as _, TraceId};
+use opentelemetry::trace::{SpanId, TraceId};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{
     BatchConfigBuilder, BatchLogProcessor, LogBatch, LogExporter, SdkLogger, SdkLoggerProvider,
 };
-use tracing::Span;
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use vmcp_config::OtlpTarget;
 
 use crate::metrics::Metrics;
 use crate::telemetry::TelemetryError;
 use crate::telemetry::otlp::{self, OtlpClient};
+use crate::telemetry::traces::{self, TraceSpan};
 
 /// Events that wait for the collector, about 8 MiB; further ones are dropped and counted.
 const MAX_WAITING_EVENTS: usize = 16_384;
@@ -41,10 +40,9 @@ pub(super) struct EventTrace {
 
 impl EventTrace {
     /// The trace of a call; the span, its own or else the present one, is known where spans are exported.
-    pub(super) fn of(trace: Option<[u8; 16]>, span: &Span) -> EventTrace {
-        let context = if span.is_none() { Span::current().context() } else { span.context() };
-        let within = context.span().span_context().clone();
-        let span = within.is_valid().then(|| within.span_id());
+    pub(super) fn of(trace: Option<[u8; 16]>, span: &TraceSpan) -> EventTrace {
+        let within = traces::ids(span).or_else(|| traces::ids(&TraceSpan::current()));
+        let span = within.map(|ids| SpanId::from_bytes(ids.span));
         EventTrace { trace: trace.map(TraceId::from_bytes), span }
     }
 

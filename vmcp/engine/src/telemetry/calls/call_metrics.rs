@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{CallObserver, CallRecord, Origin, Outcome};
-use crate::metrics::{ClientOperation, Metrics, OTHER, TraceLabels, code_label, method_label};
+use crate::metrics::{ClientOperation, Metrics, OTHER, code_label, method_label};
+use crate::telemetry::traces;
 
 impl CallObserver for Metrics {
     fn observe(&self, record: &CallRecord) {
@@ -47,11 +48,7 @@ fn count_client_operation(metrics: &Metrics, record: &CallRecord) {
         network_transport,
         backend: Arc::clone(backend),
     };
-    metrics.count_client_operation(
-        &operation,
-        record.backend_took,
-        TraceLabels::of_exported(&record.exchange),
-    );
+    metrics.count_client_operation(&operation, record.backend_took, traces::exemplar(&record.exchange));
 }
 
 /// Returns `error.type` of a call at its backend; `None` for a success.

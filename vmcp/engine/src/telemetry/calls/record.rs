@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::Span;
 use vmcp_backend::{CallError, SessionId, Transmission};
 use vmcp_config::OptimTool;
 use vmcp_model::catalog::CatalogTool;
@@ -15,6 +14,7 @@ use crate::access::context_key::ContextKey;
 use crate::access::identity::Principal;
 use crate::access::policy::PolicyId;
 use crate::telemetry::operations::shortened;
+use crate::telemetry::traces::TraceSpan;
 
 /// The facts of one call of an own tool, or of one authorized or denied way to a backend. Results are no part
 /// of it, except the first words of an error; arguments only if an observer asks for them.
@@ -79,17 +79,16 @@ pub struct CallRecord {
     /// The W3C trace id.
     pub trace: Option<[u8; 16]>,
     /// The span of the call, for observers that add to it.
-    pub span: Span,
+    pub span: TraceSpan,
     /// The span of the last exchange with the backend.
-    pub exchange: Span,
+    pub exchange: TraceSpan,
 }
 
 impl CallRecord {
     /// The record of a call of a tool that has just begun. A call straight to the target gets a span of its
-    /// own if it is allowed; until then it has none, because a handle of the present one costs 600
-    /// instructions where spans are exported.
+    /// own if it is allowed; until then it has none.
     pub fn begin(principal: Principal, session: Option<SessionId>, origin: Origin) -> CallRecord {
-        let span = if origin == Origin::Client { Span::none() } else { Span::current() };
+        let span = if origin == Origin::Client { TraceSpan::none() } else { TraceSpan::current() };
         CallRecord {
             principal,
             session,
@@ -120,7 +119,7 @@ impl CallRecord {
             backend_took: Duration::ZERO,
             trace: None,
             span,
-            exchange: Span::none(),
+            exchange: TraceSpan::none(),
         }
     }
 
@@ -136,7 +135,7 @@ impl CallRecord {
         if let Some(Cow::Owned(beginning)) = record.subject.as_deref().map(shortened) {
             record.subject = Some(beginning.into_boxed_str());
         }
-        CallRecord { span: Span::none(), exchange: Span::none(), ..record }
+        CallRecord { span: TraceSpan::none(), exchange: TraceSpan::none(), ..record }
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
-use opentelemetry::logs::AnyValue;
+use opentelemetry::logs::{AnyValue, LogRecord as _};
+use opentelemetry::trace::{SpanId, TraceFlags, TraceId};
 use opentelemetry_appender_tracing::layer::{OpenTelemetryTracingBridge, TracingSpanAttributes};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
@@ -28,6 +29,7 @@ use super::losses::{CollectorState, Signal};
 use super::{OtlpClient, TARGET, resource};
 use crate::telemetry::TelemetryError;
 use crate::telemetry::logs::{self, LogSettings};
+use crate::telemetry::traces::{self, TraceSpan};
 
 /// Lines that wait for the collector; further ones are dropped and counted.
 pub(super) const MAX_WAITING_LINES: usize = 16_384;
@@ -94,8 +96,7 @@ impl LogLines {
     {
         let is_own = |target: &str| target.starts_with(OWN) && !target.starts_with(TARGET);
         let events = filter_fn(move |metadata| metadata.is_event() && is_own(metadata.target()));
-        // The spans of backends are enabled at every level: they name the backend of a line. This layer must
-        // not enable the spans of requests.
+        // The spans of backends are enabled at every level: they name the backend of a line.
         let backends =
             filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with(logs::BACKENDS));
         let filter = backends.or(events.and(logs::filter(settings, false)?));
@@ -157,7 +158,13 @@ struct BoundedQueue {
 }
 
 impl LogProcessor for BoundedQueue {
+    /// Adds the ids of the span that this thread is in, which the SDK does not know.
     fn emit(&self, record: &mut SdkLogRecord, scope: &InstrumentationScope) {
+        if let Some(ids) = traces::ids(&TraceSpan::current()) {
+            let flags = if ids.is_sampled { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
+            let (trace, span) = (TraceId::from_bytes(ids.trace), SpanId::from_bytes(ids.span));
+            record.set_trace_context(trace, span, Some(flags));
+        }
         if self.waiting.enter(size_of(record)) {
             self.queue.emit(record, scope);
         } else {

@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use bytes::Bytes;
 use opentelemetry::Key;
-use opentelemetry::trace::TraceContextExt as _;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -18,8 +17,7 @@ use prost::Message as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tracing::{Span, info, info_span, subscriber};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing::{info, info_span, subscriber};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use vmcp_config::Telemetry;
 
@@ -28,7 +26,7 @@ use super::push::MetricsPush;
 use super::{TARGET, log_lines, resource};
 use crate::metrics::Metrics;
 use crate::telemetry::logs::LogSettings;
-use crate::telemetry::traces::Exporter;
+use crate::telemetry::traces::{Exporter, TraceSpan, ids};
 
 /// One request to the collector.
 struct Arrived {
@@ -118,7 +116,7 @@ async fn spans_arrive_with_the_resource_and_the_headers_of_the_file() {
     let exporter = Exporter::new(settings.traces.as_ref().unwrap(), &settings).unwrap();
     let layers = vec![exporter.layer().boxed()];
     subscriber::with_default(tracing_subscriber::registry().with(layers), || {
-        info_span!(target: "vmcp::request", "request", tool = "echo").in_scope(|| {
+        TraceSpan::begin("request", |open| open.text("tool", "echo")).in_scope(|| {
             info!(target: "vmcp::request", "inside");
         });
     });
@@ -156,11 +154,11 @@ async fn log_lines_arrive_with_their_trace_and_span() {
         info!(target: "hyper", "a line of a library");
         info!(target: TARGET, "a line about exports");
         tracing::debug!(target: "vmcp_edge", "below the level");
-        info_span!(target: "vmcp::request", "request").in_scope(|| {
+        TraceSpan::begin("request", |_| ()).in_scope(|| {
             info_span!(target: "vmcp_backend", "backend", backend = "jira").in_scope(|| {
                 info!(target: "vmcp_backend", "said hello");
             });
-            Span::current().context().span().span_context().clone()
+            ids(&TraceSpan::current()).unwrap()
         })
     });
     let ended = tokio::task::spawn_blocking(move || lines.shutdown());
@@ -172,8 +170,7 @@ async fn log_lines_arrive_with_their_trace_and_span() {
     let bodies: Vec<_> = records.iter().map(|record| record.body.as_ref().unwrap().value.clone()).collect();
     assert_eq!(bodies, [Some(Kind::StringValue("said hello".to_owned()))]);
     assert_eq!(text(&records[0].attributes, "backend"), Some("jira"));
-    assert_eq!(records[0].trace_id, span.trace_id().to_bytes());
-    assert_eq!(records[0].span_id, span.span_id().to_bytes());
+    assert_eq!((&*records[0].trace_id, &*records[0].span_id), (&span.trace[..], &span.span[..]));
     assert_eq!(records[0].severity_text, "INFO");
 }
 

@@ -4,88 +4,101 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tracing::Span;
+use super::trace_span::TraceSpan;
 
-/// Polls a future inside a borrowed span. `tracing`'s `Instrumented` owns its span, and enters it
-/// once more to drop a future that has ended; a clone and an entry are a thousand instructions each where
-/// spans are exported.
+/// Polls a future inside a span: two swaps of a pointer each time.
 #[must_use = "futures do nothing unless they are polled"]
-pub struct InSpan<'a, F> {
+pub struct InSpan<'a, F: ?Sized> {
     future: Pin<&'a mut F>,
-    span: &'a Span,
-    is_done: bool,
+    span: TraceSpan,
 }
 
-/// Returns `future`, to be run inside `span`.
-pub fn in_span<'a, F: Future>(future: Pin<&'a mut F>, span: &'a Span) -> InSpan<'a, F> {
-    InSpan { future, span, is_done: false }
+/// Returns `future`, to be run inside `span`. Inside the empty span it runs inside that of its caller.
+pub fn in_span<'a, F: Future + ?Sized>(future: Pin<&'a mut F>, span: &TraceSpan) -> InSpan<'a, F> {
+    InSpan { future, span: span.clone() }
 }
 
-impl<F: Future> Future for InSpan<'_, F> {
+impl<F: Future + ?Sized> Future for InSpan<'_, F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.get_mut();
-        let _entered = this.span.enter();
-        let polled = this.future.as_mut().poll(context);
-        this.is_done = polled.is_ready();
-        polled
+        let Self { future, span } = self.get_mut();
+        let _within = if span.is_none() { None } else { Some(Within::enter(span)) };
+        future.as_mut().poll(context)
     }
 }
 
-impl<F> Drop for InSpan<'_, F> {
-    /// Enters the span of a future that is given up: a span ends when it was left last.
-    fn drop(&mut self) {
-        if !self.is_done {
-            drop(self.span.enter());
-        }
-    }
-}
-
-impl<F> fmt::Debug for InSpan<'_, F> {
+impl<F: ?Sized> fmt::Debug for InSpan<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InSpan")
-            .field("span", self.span)
-            .field("is_done", &self.is_done)
-            .finish_non_exhaustive()
+        f.debug_struct("InSpan").field("span", &self.span).finish_non_exhaustive()
+    }
+}
+
+/// Keeps the thread inside the span of a future, and in its place the span around it. Also a poll that
+/// panics leaves the span.
+struct Within<'a>(&'a mut TraceSpan);
+
+impl<'a> Within<'a> {
+    fn enter(span: &'a mut TraceSpan) -> Self {
+        span.swap_current();
+        Self(span)
+    }
+}
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        self.0.swap_current();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::FutureExt as _;
-    use tracing::span::Id;
-    use tracing::{Subscriber, info_span};
-    use tracing_subscriber::Layer;
-    use tracing_subscriber::layer::{self, SubscriberExt as _};
+    use tokio::task::yield_now;
+    use tracing_subscriber::layer::SubscriberExt as _;
 
+    use super::super::ids;
+    use super::super::tests::told_layer;
     use super::*;
 
-    #[derive(Default, Clone)]
-    struct Entries(Arc<AtomicUsize>);
-
-    impl<S: Subscriber> Layer<S> for Entries {
-        fn on_enter(&self, _: &Id, _: layer::Context<'_, S>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
+    #[test]
+    fn a_future_is_inside_its_span_while_it_is_polled_and_only_then() {
+        let subscriber = tracing_subscriber::registry().with(told_layer().0);
+        tracing::subscriber::with_default(subscriber, || {
+            let (outer, span) = (TraceSpan::root("outer", |_| ()), TraceSpan::root("call", |_| ()));
+            let current = || ids(&TraceSpan::current());
+            outer.in_scope(|| {
+                let mut work = pin!(async {
+                    assert_eq!(current(), ids(&span));
+                    assert_eq!(in_span(pin!(async { current() }), &TraceSpan::none()).await, ids(&span));
+                    assert_eq!(in_span(pin!(async { current() }), &outer).await, ids(&outer));
+                    yield_now().await;
+                    current()
+                });
+                let mut inside = in_span(work.as_mut(), &span);
+                assert!((&mut inside).now_or_never().is_none(), "it has yielded");
+                assert_eq!(current(), ids(&outer));
+                assert_eq!((&mut inside).now_or_never(), Some(ids(&span)));
+                assert_eq!(current(), ids(&outer));
+            });
+            assert_eq!(current(), None);
+            assert!(ids(&span).is_some() && ids(&span) != ids(&outer));
+        });
     }
 
     #[test]
-    fn a_span_is_entered_for_each_poll_and_for_the_end_of_a_future_that_is_given_up() {
-        let entries = Entries::default();
-        let count = || entries.0.load(Ordering::Relaxed);
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(entries.clone()), || {
-            let span = info_span!("call");
-            let inside = in_span(pin!(async { Span::current().id() }), &span).now_or_never();
-            assert_eq!(inside.unwrap(), span.id());
-            assert_eq!(count(), 1, "one poll");
-            assert_eq!(Span::current().id(), None);
-            assert!(in_span(pin!(std::future::pending::<()>()), &span).now_or_never().is_none());
-            assert_eq!(count(), 3, "one poll, and the end");
+    fn a_poll_that_panics_leaves_the_span() {
+        let subscriber = tracing_subscriber::registry().with(told_layer().0);
+        tracing::subscriber::with_default(subscriber, || {
+            let span = TraceSpan::root("call", |_| ());
+            let panics = std::panic::AssertUnwindSafe(|| {
+                in_span(pin!(async { assert!(TraceSpan::current().is_none(), "inside") }), &span)
+                    .now_or_never()
+            });
+            assert!(std::panic::catch_unwind(panics).is_err());
+            assert!(TraceSpan::current().is_none());
         });
     }
 }

@@ -28,6 +28,11 @@ impl ProtobufWriter {
         &self.bytes
     }
 
+    /// Appends fields to these bytes.
+    pub(super) fn within(bytes: Vec<u8>) -> Self {
+        Self { bytes }
+    }
+
     /// Returns the message.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -87,6 +92,25 @@ impl ProtobufWriter {
         self.set_length(place);
     }
 
+    /// Writes the begin of a message of `length` bytes, which the caller appends.
+    pub(super) fn begin_message(&mut self, field: u32, length: usize) {
+        self.key(field, LENGTH_DELIMITED);
+        self.plain_varint(length as u64);
+    }
+
+    /// Writes a message whose field 1 is a text and whose field 2 is a message with a text as its field 1: an
+    /// attribute. Lengths are computed before, so that nothing is moved.
+    pub(super) fn text_pair(&mut self, field: u32, key: &str, value: &str) {
+        let inner = 1 + varint_bytes(value.len()) + value.len();
+        let outer = 1 + varint_bytes(key.len()) + key.len() + 1 + varint_bytes(inner) + inner;
+        // The key and the length of the message itself take at most ten bytes each.
+        self.bytes.reserve(20 + outer);
+        self.begin_message(field, outer);
+        self.bytes(1, key.as_bytes());
+        self.begin_message(2, inner);
+        self.bytes(1, value.as_bytes());
+    }
+
     /// Writes the length of the message that begins behind the byte at `place`. A length of more bytes moves
     /// the message.
     fn set_length(&mut self, place: usize) {
@@ -114,6 +138,12 @@ impl ProtobufWriter {
         }
         self.bytes.push(left as u8);
     }
+}
+
+/// Returns the bytes of a varint.
+fn varint_bytes(value: usize) -> usize {
+    let bits = usize::BITS - (value | 1).leading_zeros();
+    bits.div_ceil(7) as usize
 }
 
 #[cfg(test)]
@@ -153,6 +183,20 @@ mod tests {
             let mut writer = ProtobufWriter::default();
             writer.message(1, |writer| writer.fields(&content));
             assert_eq!(writer.into_bytes(), [before, &content].concat());
+        }
+    }
+
+    #[test]
+    fn a_text_pair_is_a_message_of_messages_whatever_the_lengths() {
+        for length in [0, 1, 119, 120, 123, 124, 127, 128, 300, 16_384, 3_000_000] {
+            let (key, value) = ("k".repeat(length % 200 + 1), "v".repeat(length));
+            let (mut at_once, mut nested) = (ProtobufWriter::default(), ProtobufWriter::default());
+            at_once.text_pair(9, &key, &value);
+            nested.message(9, |pair| {
+                pair.bytes(1, key.as_bytes());
+                pair.message(2, |inner| inner.bytes(1, value.as_bytes()));
+            });
+            assert!(at_once.into_bytes() == nested.into_bytes(), "{length}");
         }
     }
 }

@@ -1,26 +1,25 @@
 //! [`SpanQueue`]: a bounded number of spans that wait for the collector; further spans are dropped and
 //! counted.
 //!
-//! A span is encoded when it ends, by the thread that ends it, which has the span in its cache and frees it.
-//! The thread that exports finds bytes. The SDK's batch processor moves each span, half a kilobyte with an
-//! allocation for each attribute, to that thread first, and counts no drops.
+//! A span is encoded by the threads that it runs on, into the request that will leave: the thread that
+//! exports finds bytes, and sends them from where they are. Two buffers take turns. The SDK's batch processor
+//! moves each span, half a kilobyte with an allocation for each attribute, to that thread first, and counts
+//! no drops.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use opentelemetry::Context;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
-use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use parking_lot::{Condvar, Mutex};
 use prost::Message as _;
 
+use super::open_span::OpenSpan;
 use super::span_message::{ResourceMessage, SpanBatch};
 use crate::telemetry::otlp::losses::{CollectorState, Signal};
 
@@ -33,96 +32,83 @@ const BATCH: usize = 512;
 const BATCH_BYTES: usize = 1 << 20;
 /// Longest time between the end of a span and its export.
 const DELAY: Duration = Duration::from_secs(5);
-/// Longest wait of a flush.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for the last export.
+const LAST_EXPORT: Duration = Duration::from_secs(5);
 
 /// Takes spans that have ended; a thread sends them.
 pub(super) struct SpanQueue {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct Waiting {
     /// Batches that take no further spans, the oldest first.
     full: VecDeque<SpanBatch>,
     /// The batch that takes the next span.
     open: SpanBatch,
+    /// Bytes before the spans of each batch.
+    room: usize,
+    /// Memory of an exported batch, for the next open one.
+    spare: Vec<u8>,
     /// Spans of all batches, those of the request under way included.
     spans: usize,
-    resource: Arc<ResourceMessage>,
     /// Flushes that wait for the end of an export.
-    flushes: Vec<mpsc::Sender<OTelSdkResult>>,
+    flushes: Vec<mpsc::Sender<Result<(), String>>>,
     is_ended: bool,
 }
 
 impl Waiting {
+    fn new(room: usize) -> Self {
+        Self {
+            full: VecDeque::new(),
+            open: SpanBatch::within(Vec::new(), room),
+            room,
+            spare: Vec::new(),
+            spans: 0,
+            flushes: Vec::new(),
+            is_ended: false,
+        }
+    }
+
     fn is_due(&self) -> bool {
-        !self.full.is_empty() || !self.flushes.is_empty()
+        !self.full.is_empty() || !self.flushes.is_empty() || self.is_ended
     }
 
     /// Lets no further span into the open batch.
     fn close_batch(&mut self) {
         if self.open.count() > 0 {
-            self.full.push_back(std::mem::take(&mut self.open));
+            let next = SpanBatch::within(std::mem::take(&mut self.spare), self.room);
+            self.full.push_back(std::mem::replace(&mut self.open, next));
         }
     }
 }
 
 impl SpanQueue {
-    /// Starts the thread that exports. `send` sends an `ExportTraceServiceRequest` and returns the answer.
-    pub(super) fn start<S>(send: S) -> io::Result<Self>
+    /// Starts the thread that exports spans of this resource. `send` sends an `ExportTraceServiceRequest` and
+    /// returns the answer.
+    pub(super) fn start<S>(resource: ResourceMessage, send: S) -> io::Result<Self>
     where
         S: Fn(Bytes) -> Result<Bytes, String> + Send + 'static,
     {
-        let shared = Arc::<Shared>::default();
+        let waiting = Mutex::new(Waiting::new(resource.room()));
+        let shared = Arc::new(Shared { waiting, changed: Condvar::new() });
         let thread = ExportThread {
             shared: Arc::clone(&shared),
             collector: CollectorState::new(Signal::Traces),
+            resource,
             send,
         };
         std::thread::Builder::new().name("vmcp-traces".to_owned()).spawn(move || thread.run())?;
         Ok(Self { shared })
     }
 
-    /// Has all spans exported and waits for the end of that; the last flush ends the thread.
-    fn flush(&self, is_last: bool, timeout: Duration) -> OTelSdkResult {
-        let (flush, flushed) = mpsc::channel();
-        let mut waiting = self.shared.waiting.lock();
-        if waiting.is_ended {
-            return Err(OTelSdkError::AlreadyShutdown);
-        }
-        waiting.flushes.push(flush);
-        waiting.is_ended = is_last;
-        drop(waiting);
-        self.shared.changed.notify_one();
-        flushed.recv_timeout(timeout).unwrap_or_else(|error| {
-            Err(match error {
-                RecvTimeoutError::Timeout => OTelSdkError::Timeout(timeout),
-                RecvTimeoutError::Disconnected => {
-                    OTelSdkError::InternalFailure("the thread that exports spans has ended".to_owned())
-                }
-            })
-        })
-    }
-}
-
-impl fmt::Debug for SpanQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpanQueue").field("spans", &self.shared.waiting.lock().spans).finish()
-    }
-}
-
-impl SpanProcessor for SpanQueue {
-    fn on_start(&self, _: &mut Span, _: &Context) {}
-
-    fn on_end(&self, span: SpanData) {
-        if !span.span_context.is_sampled() {
+    /// Takes a span that ends at `end`, unless it is not sampled.
+    pub(super) fn push(&self, span: &OpenSpan, end: SystemTime) {
+        if !span.context().is_sampled() {
             return;
         }
         let mut waiting = self.shared.waiting.lock();
@@ -132,7 +118,7 @@ impl SpanProcessor for SpanQueue {
             return;
         }
         waiting.spans += 1;
-        waiting.open.add(&span);
+        waiting.open.add(span, end);
         if waiting.open.count() < BATCH && waiting.open.bytes() < BATCH_BYTES {
             return;
         }
@@ -141,16 +127,42 @@ impl SpanProcessor for SpanQueue {
         self.shared.changed.notify_one();
     }
 
-    fn force_flush(&self) -> OTelSdkResult {
-        self.flush(false, FLUSH_TIMEOUT)
+    /// Exports the spans that wait and ends the thread. Blocks for at most five seconds.
+    pub(super) fn finish(&self) -> Result<(), String> {
+        self.flush(true)
     }
 
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.flush(true, timeout)
+    /// Has all spans exported and waits for the end of that; the last flush ends the thread.
+    fn flush(&self, is_last: bool) -> Result<(), String> {
+        let (flush, flushed) = mpsc::channel();
+        let mut waiting = self.shared.waiting.lock();
+        if waiting.is_ended {
+            return Err("the export of spans has ended".to_owned());
+        }
+        waiting.flushes.push(flush);
+        waiting.is_ended = is_last;
+        drop(waiting);
+        self.shared.changed.notify_one();
+        flushed.recv_timeout(LAST_EXPORT).unwrap_or_else(|error| {
+            Err(match error {
+                RecvTimeoutError::Timeout => "the collector does not answer".to_owned(),
+                RecvTimeoutError::Disconnected => "the thread that exports spans has ended".to_owned(),
+            })
+        })
     }
+}
 
-    fn set_resource(&mut self, resource: &Resource) {
-        self.shared.waiting.lock().resource = Arc::new(resource.into());
+impl Drop for SpanQueue {
+    /// Ends the thread, if [`finish`](SpanQueue::finish) did not.
+    fn drop(&mut self) {
+        self.shared.waiting.lock().is_ended = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+impl fmt::Debug for SpanQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpanQueue").field("spans", &self.shared.waiting.lock().spans).finish()
     }
 }
 
@@ -158,13 +170,14 @@ impl SpanProcessor for SpanQueue {
 struct ExportThread<S> {
     shared: Arc<Shared>,
     collector: CollectorState,
+    resource: ResourceMessage,
     send: S,
 }
 
 impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
     /// Exports full batches at once, other spans at an interval and at a flush, until the last flush.
     fn run(self) {
-        // Spans and log lines of an export would cause another one.
+        // Log lines about an export would cause another one.
         let _suppressed = Context::enter_telemetry_suppressed_scope();
         let mut due = Instant::now() + DELAY;
         loop {
@@ -176,17 +189,15 @@ impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
                 due = Instant::now() + DELAY;
             }
             let batches = std::mem::take(&mut waiting.full);
-            let resource = Arc::clone(&waiting.resource);
             let is_ended = waiting.is_ended;
             drop(waiting);
             let mut failure = None;
             for batch in batches {
-                failure = self.export(batch, &resource).err().or(failure);
+                failure = self.export(batch).err().or(failure);
             }
             for flush in flushes {
-                let outcome = failure.clone().map_or(Ok(()), |why| Err(OTelSdkError::InternalFailure(why)));
                 // The flush may have waited long enough.
-                let _ = flush.send(outcome);
+                let _ = flush.send(failure.clone().map_or(Ok(()), Err));
             }
             if is_ended {
                 return;
@@ -195,10 +206,15 @@ impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
     }
 
     /// Sends a batch and counts the spans that the collector does not take.
-    fn export(&self, batch: SpanBatch, resource: &ResourceMessage) -> Result<(), String> {
+    fn export(&self, batch: SpanBatch) -> Result<(), String> {
         let spans = batch.count();
-        let answered = (self.send)(batch.into_request(resource).into());
-        self.shared.waiting.lock().spans -= spans;
+        let request = batch.into_request(&self.resource);
+        let answered = (self.send)(request.clone());
+        let spare = memory_of(request);
+        let mut waiting = self.shared.waiting.lock();
+        waiting.spans -= spans;
+        waiting.spare = spare;
+        drop(waiting);
         let (exported, lost) = match answered.as_deref().map(rejection) {
             Ok(None) => (Ok(()), 0),
             Ok(Some((rejected, why))) => {
@@ -211,6 +227,20 @@ impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
     }
 }
 
+/// Returns the memory of a request that was sent. New memory, if the connection still reads the old one or a
+/// huge span is in it.
+fn memory_of(request: Bytes) -> Vec<u8> {
+    if request.len() > BATCH_BYTES {
+        return Vec::new();
+    }
+    let reused = request.try_into_mut().map(|mut bytes| {
+        // So that no bytes are moved.
+        bytes.clear();
+        Vec::from(bytes)
+    });
+    reused.unwrap_or_default()
+}
+
 /// Returns the number of spans that the collector rejected, with its reason; `None` if it took all.
 fn rejection(answer: &[u8]) -> Option<(usize, String)> {
     let partial = ExportTraceServiceResponse::decode(answer).ok()?.partial_success?;
@@ -220,18 +250,17 @@ fn rejection(answer: &[u8]) -> Option<(usize, String)> {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry::trace::{Tracer as _, TracerProvider as _};
     use opentelemetry_proto::tonic::collector::trace::v1::{
         ExportTracePartialSuccess, ExportTraceServiceRequest,
     };
-    use opentelemetry_sdk::trace::SdkTracerProvider;
 
+    use super::super::open_span::Sampling;
     use super::*;
 
-    /// Starts a provider whose requests are answered by `answer`, and told by their number of spans.
-    fn provider(
+    /// Starts a queue whose requests are answered by `answer`, and told by their number of spans.
+    fn queue(
         answer: impl Fn() -> Result<Bytes, String> + Send + 'static,
-    ) -> (SdkTracerProvider, mpsc::Receiver<usize>) {
+    ) -> (SpanQueue, mpsc::Receiver<usize>) {
         let (tell, told) = mpsc::channel();
         let send = move |request: Bytes| {
             let request = ExportTraceServiceRequest::decode(request).unwrap();
@@ -240,8 +269,13 @@ mod tests {
             let _ = tell.send(scopes.map(|scope| scope.spans.len()).sum());
             answer()
         };
-        let queue = SpanQueue::start(send).unwrap();
-        (SdkTracerProvider::builder().with_span_processor(queue).build(), told)
+        (SpanQueue::start(ResourceMessage::default(), send).unwrap(), told)
+    }
+
+    fn push(queue: &SpanQueue, spans: usize, share: f64) {
+        for _ in 0..spans {
+            queue.push(&OpenSpan::begin("a span", None, Sampling::new(share)), SystemTime::now());
+        }
     }
 
     #[test]
@@ -249,59 +283,81 @@ mod tests {
         let further = 100;
         let (allow, allowed) = mpsc::channel::<()>();
         let allowed = Mutex::new(allowed);
-        let (provider, told) = provider(move || {
+        let (queue, told) = queue(move || {
             // The end of the test allows all of them.
             let _ = allowed.lock().recv();
             Ok(Bytes::new())
         });
-        let tracer = provider.tracer("test");
         let before = Signal::Traces.lost();
-        for _ in 0..MAX_WAITING_SPANS + further {
-            drop(tracer.start("a span"));
-        }
+        push(&queue, MAX_WAITING_SPANS + further, 1.0);
         // Other tests of the process may lose spans too.
         assert!(Signal::Traces.lost() - before >= further as u64);
         drop(allow);
-        provider.shutdown().unwrap();
+        queue.finish().unwrap();
         assert_eq!(told.try_iter().collect::<Vec<_>>(), [BATCH; 4]);
     }
 
     #[test]
     fn a_flush_exports_the_spans_that_wait_and_reports_a_failure() {
-        let (provider, told) = provider(|| Err("it is down".to_owned()));
-        let tracer = provider.tracer("test");
-        (0..3).for_each(|_| drop(tracer.start("a span")));
+        let (queue, told) = queue(|| Err("it is down".to_owned()));
+        push(&queue, 3, 1.0);
         let before = Signal::Traces.lost();
-        let failed = provider.force_flush().unwrap_err().to_string();
-        assert!(failed.contains("it is down"), "{failed}");
+        assert_eq!(queue.flush(false), Err("it is down".to_owned()));
         assert!(Signal::Traces.lost() - before >= 3);
         assert_eq!(told.recv().unwrap(), 3);
-        provider.shutdown().unwrap();
+        queue.finish().unwrap();
         assert!(told.recv().is_err(), "nothing is left, and the thread has ended");
     }
 
     #[test]
+    fn spans_that_are_not_sampled_are_not_exported() {
+        let (queue, told) = queue(|| Ok(Bytes::new()));
+        push(&queue, 2 * MAX_WAITING_SPANS, 0.0);
+        queue.finish().unwrap();
+        assert!(told.recv().is_err());
+    }
+
+    #[test]
     fn spans_that_the_collector_rejects_are_lost() {
-        let (provider, _told) = provider(|| {
+        let (queue, _told) = queue(|| {
             let partial_success =
                 ExportTracePartialSuccess { rejected_spans: 2, error_message: "too old".to_owned() };
             let answer = ExportTraceServiceResponse { partial_success: Some(partial_success) };
             Ok(answer.encode_to_vec().into())
         });
-        let tracer = provider.tracer("test");
-        (0..3).for_each(|_| drop(tracer.start("a span")));
+        push(&queue, 3, 1.0);
         let before = Signal::Traces.lost();
-        let failed = provider.force_flush().unwrap_err().to_string();
-        assert!(failed.contains("rejected 2 of 3 spans: too old"), "{failed}");
+        let failed = queue.flush(false).unwrap_err();
+        assert_eq!(failed, "the collector rejected 2 of 3 spans: too old");
         assert!(Signal::Traces.lost() - before >= 2);
     }
 
     #[test]
     fn a_large_span_ends_its_batch() {
-        let (provider, told) = provider(|| Ok(Bytes::new()));
-        let tracer = provider.tracer("test");
-        drop(tracer.span_builder("n".repeat(BATCH_BYTES)).start(&tracer));
+        let (queue, told) = queue(|| Ok(Bytes::new()));
+        let mut span = OpenSpan::begin("a span", None, Sampling::new(1.0));
+        span.rename(&[&"n".repeat(BATCH_BYTES)]);
+        queue.push(&span, SystemTime::now());
         assert_eq!(told.recv_timeout(DELAY / 2), Ok(1), "it does not wait for others");
-        provider.shutdown().unwrap();
+    }
+
+    #[test]
+    fn the_memory_of_a_request_is_used_again_once_it_was_sent() {
+        let mut memory = Vec::with_capacity(10_000);
+        memory.extend_from_slice(b"a request");
+        let place = memory.as_ptr();
+        let request = Bytes::from(memory).slice(2..);
+        let reader = request.clone();
+        assert_eq!(memory_of(request).capacity(), 0, "the connection has it");
+        let memory = memory_of(reader);
+        assert_eq!((memory.as_ptr(), memory.len(), memory.capacity()), (place, 0, 10_000));
+        assert_eq!(memory_of(vec![0_u8; BATCH_BYTES + 1].into()).capacity(), 0, "a huge span");
+    }
+
+    #[test]
+    fn a_queue_that_is_dropped_ends_its_thread() {
+        let (queue, told) = queue(|| Ok(Bytes::new()));
+        drop(queue);
+        assert!(told.recv().is_err());
     }
 }

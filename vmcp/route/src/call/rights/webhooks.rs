@@ -4,11 +4,11 @@
 //! the policy judge changed ones; validating webhooks allow what will be sent; the tool answers; post
 //! webhooks read the answer. A call that a policy denies reaches no webhook.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
-use tracing::{Instrument as _, field, info_span};
 use vmcp_access::policy::decision_point::webhooks::{
     AskedCall, ToolAnswer, Webhook, WebhookDecision, WebhookFailure, WebhookKind,
 };
@@ -17,6 +17,7 @@ use vmcp_config::WebhookFailurePolicy;
 use vmcp_engine::access::policy::{AccessRequest, Decision, Item, PolicyId};
 use vmcp_engine::telemetry::calls::{CallRecord, CallRecorder, WebhookEffect};
 use vmcp_engine::telemetry::metrics::{WebhookLabels, WebhookOutcomeLabels};
+use vmcp_engine::telemetry::traces::{self, TraceSpan};
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::era::Era;
@@ -217,16 +218,15 @@ async fn ask(
 ) -> Result<Option<Box<RawValue>>, CallError> {
     let settings = webhook.settings();
     let name = &settings.name;
-    let span = info_span!(
-        "webhook",
-        webhook = &**name,
-        kind = kind.word(),
-        outcome = field::Empty,
-        otel.kind = "client"
-    );
+    let span = TraceSpan::begin("webhook", |open| {
+        open.client();
+        open.text("webhook", name);
+        open.text("kind", kind.word());
+    });
     let begun = Instant::now();
+    let asked = pin!(webhook.ask(kind, call));
     let answer = tokio::select! {
-        answer = webhook.ask(kind, call).instrument(span.clone()) => answer,
+        answer = traces::in_span(asked, &span) => answer,
         () = context.caller.cancel.cancelled() => {
             return Err(CallError::Cancelled { transmission: record.transmission });
         }
@@ -237,7 +237,7 @@ async fn ask(
         Ok(WebhookDecision::Denied { .. }) => "denied",
         Err(failure) => failure.word(),
     };
-    span.record("outcome", outcome);
+    span.text("outcome", outcome);
     let labels = WebhookLabels { webhook: name.to_string(), kind: kind.word() };
     let metrics = context.engine.metrics();
     metrics.webhook_duration.get_or_create(&labels).observe(begun.elapsed().as_secs_f64());

@@ -10,15 +10,16 @@ mod open_run;
 mod result;
 mod steps;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
-use tracing::{Instrument as _, Span, info_span};
 use vmcp_backend::{CallError, Response};
 use vmcp_engine::runs::kept::ClaimError;
 use vmcp_engine::telemetry::calls::CallRecorder;
+use vmcp_engine::telemetry::traces::{self, TraceSpan};
 use vmcp_model::names::COMPOSITE;
 use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::owned::OwnedParams;
@@ -90,11 +91,10 @@ async fn run_part(
         recorder.record().run = Some(Box::from(id.as_str()));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let span = info_span!("composite.run", name = %tool.name, run = tracing::field::Empty);
-    let finished = {
-        let steps = Steps::new(context, span.clone(), params, open);
-        run::run(tool, &steps, &*open, begin, now).instrument(span.clone()).await
-    };
+    let span = TraceSpan::begin("composite.run", |open| open.text("name", tool.name.as_str()));
+    let steps = Steps::new(context, span.clone(), params, open);
+    let finished = traces::in_span(pin!(run::run(tool, &steps, &*open, begin, now)), &span).await;
+    drop(steps);
     if let Ok(finished) = &finished {
         note(&span, tool, finished);
     }
@@ -103,8 +103,8 @@ async fn run_part(
 }
 
 /// Logs the end of a run.
-fn note(span: &Span, tool: &CompositeTool, finished: &run::Finished) {
-    span.record("run", finished.id.as_str());
+fn note(span: &TraceSpan, tool: &CompositeTool, finished: &run::Finished) {
+    span.text("run", finished.id.as_str());
     let (run, name) = (finished.id.as_str(), tool.name.as_str());
     match &finished.end {
         run::End::Complete(_) => tracing::debug!(run, name, "a composite tool has completed"),

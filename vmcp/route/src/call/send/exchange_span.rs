@@ -2,8 +2,6 @@
 //!
 //! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
 
-use tracing::field::Empty;
-use tracing::{Span, info_span};
 use url::Url;
 use vmcp_config::{Backend, Transport};
 
@@ -12,6 +10,7 @@ use vmcp_engine::access::policy::Item;
 use vmcp_engine::telemetry;
 use vmcp_engine::telemetry::metrics::method_label;
 use vmcp_engine::telemetry::operations::shortened;
+use vmcp_engine::telemetry::traces::TraceSpan;
 
 /// Returns `network.transport` of a backend.
 pub(super) fn transport(backend: &Backend) -> &'static str {
@@ -31,36 +30,38 @@ fn protocol(backend: &Backend) -> Option<&'static str> {
 }
 
 /// Begins the span: its name has the method and the tool or prompt, never a URI.
-pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &vmcp_backend::Backend) -> Span {
-    let method = method_label(&target.method);
-    let (mut tool, mut prompt, mut resource) = (None, None, None);
-    match target.item {
-        Item::Tool(_) => tool = target.subject(),
-        Item::Prompt(_) => prompt = target.subject(),
-        Item::Resource(uri) => resource = Some(uri),
-        Item::OwnTool(_) | Item::Task { .. } | Item::Backend => {}
-    }
-    let name = tool.or(prompt).unwrap_or_default();
-    let gap = if name.is_empty() { "" } else { " " };
-    let url = backend.spec().transport.url();
-    // All attributes at once: each later attribute looks the span up again.
-    info_span!(
-        parent: parent,
-        "exchange",
-        otel.name = %format_args!("{method}{gap}{name}"),
-        otel.kind = "client",
-        mcp.method.name = &*shortened(&target.method),
-        mcp.protocol.version = revision(backend).as_deref().map(shortened).as_deref(),
-        network.transport = transport(backend.spec()),
-        network.protocol.name = protocol(backend.spec()),
-        jsonrpc.request.id = Empty,
-        gen_ai.tool.name = tool,
-        gen_ai.operation.name = tool.map(|_| "execute_tool"),
-        gen_ai.prompt.name = prompt,
-        mcp.resource.uri = resource.map(shortened).as_deref(),
-        server.address = url.and_then(Url::host_str),
-        server.port = url.and_then(Url::port_or_known_default),
-    )
+pub(super) fn begin(
+    parent: &TraceSpan,
+    target: &BackendTarget<'_>,
+    backend: &vmcp_backend::Backend,
+) -> TraceSpan {
+    // The id of the request is noted when the request is sent.
+    parent.below("exchange", |open| {
+        let (mut tool, mut prompt, mut resource) = (None, None, None);
+        match target.item {
+            Item::Tool(_) => tool = target.subject(),
+            Item::Prompt(_) => prompt = target.subject(),
+            Item::Resource(uri) => resource = Some(uri),
+            Item::OwnTool(_) | Item::Task { .. } | Item::Backend => {}
+        }
+        let name = tool.or(prompt).unwrap_or_default();
+        let gap = if name.is_empty() { "" } else { " " };
+        let url = backend.spec().transport.url();
+        open.rename(&[method_label(&target.method), gap, name]);
+        open.client();
+        open.text("mcp.method.name", &shortened(&target.method));
+        open.optional("mcp.protocol.version", revision(backend).as_deref().map(shortened).as_deref());
+        open.text("network.transport", transport(backend.spec()));
+        open.optional("network.protocol.name", protocol(backend.spec()));
+        open.optional("gen_ai.tool.name", tool);
+        open.optional("gen_ai.operation.name", tool.map(|_| "execute_tool"));
+        open.optional("gen_ai.prompt.name", prompt);
+        open.optional("mcp.resource.uri", resource.map(shortened).as_deref());
+        open.optional("server.address", url.and_then(Url::host_str));
+        if let Some(port) = url.and_then(Url::port_or_known_default) {
+            open.number("server.port", port.into());
+        }
+    })
 }
 
 /// Returns the revision of the protocol that the backend spoke when it was listed.

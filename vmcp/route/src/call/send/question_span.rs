@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-use tracing::{Id, Span, info_span};
 use vmcp_backend::{Event, EventMap, Question, RpcOutcome};
 use vmcp_json::object::Object;
 use vmcp_json::text::{self, empty_object};
@@ -16,7 +15,7 @@ use vmcp_wire::meta::{META, Meta, TRACEPARENT, TRACESTATE};
 
 use vmcp_engine::telemetry::metrics::method_label;
 use vmcp_engine::telemetry::operations::{OperationFailure, shortened};
-use vmcp_engine::telemetry::traces::{self, IncomingTrace, TraceContext};
+use vmcp_engine::telemetry::traces::{self, IncomingTrace, TraceContext, TraceSpan};
 
 /// Returns the map of events that follows each question in a span below the exchange whose context is
 /// `exchange`. The map does not keep the span, which ends with its request: the map may live longer.
@@ -33,14 +32,12 @@ pub(super) fn of_events(exchange: &TraceContext) -> EventMap {
 /// Begins the span of a question; the answer, or the end of the wait for it, ends the span.
 fn followed(question: Question, exchange: &TraceContext) -> Question {
     let Question { method, params, answer: mut asked } = question;
-    let span = info_span!(
-        parent: None::<Id>,
-        "question",
-        otel.name = method_label(&method),
-        otel.kind = "client",
-        mcp.method.name = &*shortened(&method),
-    );
-    if span.is_disabled() {
+    let span = TraceSpan::root("question", |open| {
+        open.rename(&[method_label(&method)]);
+        open.client();
+        open.text("mcp.method.name", &shortened(&method));
+    });
+    if span.is_none() {
         return Question { method, params, answer: asked };
     }
     let traced = in_trace(params.as_deref().unwrap_or(empty_object()), &span, exchange);
@@ -68,7 +65,7 @@ fn followed(question: Question, exchange: &TraceContext) -> Question {
 
 /// Puts the span below `exchange`, linked to a trace that the backend sent. Returns the parameters with the
 /// trace of the span in `_meta`.
-fn in_trace(params: &RawValue, span: &Span, exchange: &TraceContext) -> Option<Box<RawValue>> {
+fn in_trace(params: &RawValue, span: &TraceSpan, exchange: &TraceContext) -> Option<Box<RawValue>> {
     let parsed = Object::parse(params);
     let is_object = parsed.is_ok();
     let object = parsed.unwrap_or_default();

@@ -19,6 +19,7 @@ mod toolhive_value;
 mod user_time;
 mod waiting;
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
@@ -33,7 +34,6 @@ use vmcp_wire::owned::OwnedParams;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
-use tracing::{Instrument as _, Span, info_span};
 
 use self::author::Author;
 use self::call_arguments::CodeArguments;
@@ -51,6 +51,7 @@ use crate::own_tools::arguments::dialect::Dialect;
 use crate::own_tools::large_results::references;
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
+use vmcp_engine::telemetry::traces::{self, OpenSpan, TraceSpan};
 
 /// Name in place of a backend's for the state of a script; no backend can have it.
 const STATE_OWNER: &str = "optim";
@@ -82,14 +83,10 @@ pub(in crate::own_tools) async fn run(
     arguments: &RawValue,
 ) -> Answer {
     let mut recorder = context.start_own_record(Origin::Own(tool), arguments);
-    let span = info_span!(
-        "optimizer.execute_code",
-        calls = tracing::field::Empty,
-        outcome = tracing::field::Empty,
-        otel.status_code = tracing::field::Empty
-    );
+    let span = TraceSpan::begin("optimizer.execute_code", OpenSpan::call);
     recorder.record().span = span.clone();
-    let (answer, outcome) = match execute(context, tool, params, arguments).instrument(span).await {
+    let executed = traces::in_span(pin!(execute(context, tool, params, arguments)), &span).await;
+    let (answer, outcome) = match executed {
         Ok(End::Ended(result, outcome)) => (Answer::own(result), outcome),
         Ok(End::Asks(result)) => {
             recorder.record().pending = true;
@@ -213,7 +210,7 @@ async fn drive(
 
 /// Returns the end of a call whose script has ended.
 fn ended(ran: Ran, arguments: &CodeArguments) -> End {
-    Span::current().record("calls", ran.calls);
+    TraceSpan::current().fill(|open| open.number("calls", ran.calls));
     let outcome = if ran.finished.end.is_ok() { Outcome::Ok } else { Outcome::ToolError };
     End::Ended(report::result(ran, arguments), outcome)
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use tracing::{Instrument as _, Span, info_span};
 use vmcp_backend::{CallError, Response};
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::schema::CheckedArguments;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
+use vmcp_engine::telemetry::traces::{self, TraceSpan};
 use vmcp_json::text;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
@@ -32,7 +32,7 @@ use crate::router::{self, BackendTarget};
 /// Calls tools for the steps of one run.
 pub(super) struct Steps<'a> {
     context: CallContext<'a>,
-    span: Span,
+    span: TraceSpan,
     /// The client's own `_meta` as JSON, which each step sends on.
     meta: Option<String>,
     run: &'a OpenRun,
@@ -42,7 +42,7 @@ impl<'a> Steps<'a> {
     /// `params` are those of the client's call.
     pub(super) fn new(
         context: CallContext<'a>,
-        span: Span,
+        span: TraceSpan,
         params: &OwnedParams,
         run: &'a OpenRun,
     ) -> Steps<'a> {
@@ -53,10 +53,13 @@ impl<'a> Steps<'a> {
 
 impl ToolCaller for Steps<'_> {
     async fn call(&self, call: ToolCall) -> CallEnd {
-        let span = info_span!(parent: &self.span, "composite.step", step = %call.step, tool = %call.tool);
+        let span = self.span.below("composite.step", |open| {
+            open.text("step", &call.step);
+            open.text("tool", &call.tool);
+        });
         // Boxed: a step may be a call of any depth, and most calls are no steps.
-        let called: futures::future::BoxFuture<'_, CallEnd> = Box::pin(self.call_with_state(call));
-        called.instrument(span).await
+        let mut called: futures::future::BoxFuture<'_, CallEnd> = Box::pin(self.call_with_state(call));
+        traces::in_span(called.as_mut(), &span).await
     }
 
     fn cannot_ask(&self) -> Option<String> {

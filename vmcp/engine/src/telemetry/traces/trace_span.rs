@@ -1,0 +1,196 @@
+//! [`TraceSpan`]: a handle of a span under way, and the span that a thread is in.
+//!
+//! Stands in for spans of `tracing` where each call makes some: the registry of `tracing-subscriber` looks a
+//! span up for each layer, attribute, entry and exit, a thousand instructions each time. A handle has its
+//! span, and an entry swaps two pointers.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use opentelemetry::trace::SpanContext;
+use parking_lot::Mutex;
+use tracing::dispatcher;
+
+use super::open_span::{OpenSpan, Sampling};
+use super::span_events::SpanEvents;
+use super::span_queue::SpanQueue;
+
+/// True once this process has exported spans: without an exporter, a span costs this load.
+static IS_EXPORTING: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The span that the thread is in.
+    static CURRENT: RefCell<TraceSpan> = const { RefCell::new(TraceSpan(None)) };
+}
+
+/// False while no span can be exported.
+pub(super) fn is_exporting() -> bool {
+    IS_EXPORTING.load(Ordering::Relaxed)
+}
+
+/// Takes spans as they end, and decides which traces are exported.
+#[derive(Debug, Clone)]
+pub(super) struct SpanExporter {
+    pub(super) queue: Arc<SpanQueue>,
+    pub(super) sampling: Sampling,
+}
+
+impl SpanExporter {
+    pub(super) fn new(queue: SpanQueue, sampling: Sampling) -> Self {
+        IS_EXPORTING.store(true, Ordering::Relaxed);
+        Self { queue: Arc::new(queue), sampling }
+    }
+}
+
+/// A handle of a span. The span ends when its last handle is dropped. Empty unless spans are exported.
+#[derive(Clone, Default)]
+pub struct TraceSpan(Option<Arc<LiveSpan>>);
+
+struct LiveSpan {
+    open: Mutex<OpenSpan>,
+    exporter: SpanExporter,
+}
+
+impl Drop for LiveSpan {
+    fn drop(&mut self) {
+        self.exporter.queue.push(self.open.get_mut(), SystemTime::now());
+    }
+}
+
+impl TraceSpan {
+    /// The empty handle.
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
+    /// Begins a span below the one that the thread is in, or else the first span of a trace. `fill` sets its
+    /// kind and attributes; it runs only where spans are exported.
+    pub fn begin(name: &'static str, fill: impl FnOnce(&mut OpenSpan)) -> Self {
+        if !is_exporting() {
+            return Self(None);
+        }
+        let begun = CURRENT.try_with(|current| match &current.borrow().0 {
+            Some(parent) => parent.child(name, fill),
+            None => Self::first(|sampling| OpenSpan::begin(name, None, sampling), fill),
+        });
+        // The thread is ending.
+        begun.unwrap_or_default()
+    }
+
+    /// Begins the first span of a trace, which may [continue](super::continue_trace) another one later.
+    pub fn root(name: &'static str, fill: impl FnOnce(&mut OpenSpan)) -> Self {
+        Self::first(|sampling| OpenSpan::begin(name, None, sampling).undecided(), fill)
+    }
+
+    /// Begins a span below the span of another process.
+    pub(super) fn remote(name: &'static str, parent: &SpanContext, fill: impl FnOnce(&mut OpenSpan)) -> Self {
+        Self::first(|sampling| OpenSpan::begin(name, Some(parent), sampling), fill)
+    }
+
+    /// Begins the first span of this process in a trace.
+    fn first(begin: impl FnOnce(Sampling) -> OpenSpan, fill: impl FnOnce(&mut OpenSpan)) -> Self {
+        if !is_exporting() {
+            return Self(None);
+        }
+        let exporter = dispatcher::get_default(|subscriber| {
+            subscriber.downcast_ref::<SpanEvents>().map(|layer| layer.exporter.clone())
+        });
+        let Some(exporter) = exporter else { return Self(None) };
+        Self::start(begin(exporter.sampling), exporter, fill)
+    }
+
+    /// Begins a span below this one.
+    #[must_use = "the span ends when its last handle is dropped"]
+    pub fn below(&self, name: &'static str, fill: impl FnOnce(&mut OpenSpan)) -> Self {
+        self.0.as_ref().map(|parent| parent.child(name, fill)).unwrap_or_default()
+    }
+
+    fn start(mut open: OpenSpan, exporter: SpanExporter, fill: impl FnOnce(&mut OpenSpan)) -> Self {
+        fill(&mut open);
+        Self(Some(Arc::new(LiveSpan { open: Mutex::new(open), exporter })))
+    }
+
+    /// Returns a handle of the span that the thread is in.
+    pub fn current() -> Self {
+        CURRENT.try_with(|current| current.borrow().clone()).unwrap_or_default()
+    }
+
+    /// True for the empty handle.
+    pub fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Changes the span, if there is one. `change` must write no log line, which would be an event of the
+    /// very span that is locked: format values before.
+    pub fn fill(&self, change: impl FnOnce(&mut OpenSpan)) {
+        self.read_mut(change);
+    }
+
+    /// Sets an attribute of the span, if there is one. The attributes of its begin cost less.
+    pub fn text(&self, key: &'static str, value: &str) {
+        self.fill(|open| open.text(key, value));
+    }
+
+    /// Reads or changes the span; `None` without one.
+    pub(super) fn read_mut<T>(&self, read: impl FnOnce(&mut OpenSpan) -> T) -> Option<T> {
+        self.0.as_ref().map(|live| read(&mut live.open.lock()))
+    }
+
+    /// Puts the thread into the span until the guard is dropped. The empty handle changes nothing.
+    pub fn enter(&self) -> EnteredSpan {
+        let outer = self.0.is_some().then(|| {
+            let mut slot = self.clone();
+            slot.swap_current();
+            slot
+        });
+        EnteredSpan { outer, _of_this_thread: PhantomData }
+    }
+
+    /// Does `work` inside the span.
+    pub fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _entered = self.enter();
+        work()
+    }
+
+    /// Changes places with the span that the thread is in.
+    pub(super) fn swap_current(&mut self) {
+        // The thread may be ending; then it is in no span.
+        let _ = CURRENT.try_with(|current| mem::swap(&mut *current.borrow_mut(), self));
+    }
+}
+
+impl LiveSpan {
+    fn child(&self, name: &'static str, fill: impl FnOnce(&mut OpenSpan)) -> TraceSpan {
+        let open = OpenSpan::begin(name, Some(self.open.lock().context()), self.exporter.sampling);
+        TraceSpan::start(open, self.exporter.clone(), fill)
+    }
+}
+
+impl fmt::Debug for TraceSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TraceSpan").field(&self.read_mut(|open| open.context().clone())).finish()
+    }
+}
+
+/// Keeps the thread inside a span.
+#[derive(Debug)]
+#[must_use = "dropping the guard leaves the span"]
+pub struct EnteredSpan {
+    /// The span around it; `None` if nothing was entered.
+    outer: Option<TraceSpan>,
+    /// Another thread has a current span of its own.
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for EnteredSpan {
+    fn drop(&mut self) {
+        if let Some(mut outer) = self.outer.take() {
+            outer.swap_current();
+        }
+    }
+}
