@@ -139,7 +139,7 @@ impl Bm25f {
         norms: &Norms,
         visible: Option<&Visible>,
     ) -> Matches {
-        let mut scores = vec![0.0; self.len()];
+        let mut scores = vec![0.0; self.lengths.len()];
         let mut found: Vec<QueryTerm> = Vec::new();
         let mut seen = HashSet::new();
         for term in terms(text).filter(|term| seen.insert(term.clone())) {

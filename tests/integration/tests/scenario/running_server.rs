@@ -97,7 +97,8 @@ async fn figures_and_calls_are_those_of_one_configuration_and_outlive_its_server
 async fn commands_right_after_the_start_wait_for_servers_that_start() {
     let fixture = Fixture::stdio("slow", "echo").start().await;
     let slowly = ["sh", "-c", "sleep 3; exec \"$0\" \"$@\""].map(str::to_owned).to_vec();
-    let backend = json!({"name": "slow", "command": [slowly, fixture.command()].concat()});
+    let command = [slowly, fixture.command()].concat();
+    let backend = json!({"name": "slow", "command": command});
     for (words, part) in [
         (&["find", "add two numbers"][..], "slow_add"),
         (&["call", "slow_add", "a=2", "b=3"], "5"),
