@@ -2,6 +2,7 @@
 //! exists, the token of the bridge, the program of the image, and the permission profile.
 
 mod guard_references;
+pub(super) mod running_ingress;
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,6 @@ use vmcp_crds::virtual_mcp_server::Optimizer;
 
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
-use super::network_policy::RunningIngress;
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
 use super::validate::added_program;
@@ -27,6 +27,7 @@ use crate::runtime::{Context, GeneratedSecret};
 use crate::workload::pod::secrets_digest;
 
 pub(super) use self::guard_references::{GuardReferences, uses_auth_config};
+pub(super) use self::running_ingress::RunningIngress;
 
 /// Everything that a server refers to.
 #[derive(Debug, Default)]

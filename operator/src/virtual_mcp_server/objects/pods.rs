@@ -17,7 +17,8 @@ use vmcp_crds::lower::{
 };
 use vmcp_crds::virtual_mcp_server::{RESTARTED_AT, Validated};
 
-use super::{account, added_servers, kept_volume, needs_token, scripts};
+use super::workload_form::kept_volume;
+use super::{account, added_servers, needs_token, scripts};
 use crate::runtime::BuildSettings;
 use crate::virtual_mcp_server::names::{self, CONFIG_FILE, CONTAINER};
 use crate::virtual_mcp_server::start_settings;
