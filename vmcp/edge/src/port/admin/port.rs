@@ -33,8 +33,9 @@ use tower::ServiceExt as _;
 use vmcp_config::Server;
 
 use self::slots::{Slot, Slots};
+use super::Admin;
 use super::guard::audit::OperatorAddress;
-use super::{Admin, router};
+use super::routes::router;
 use crate::port::connection::ConnectionServer;
 use crate::port::connections::refuse;
 use crate::port::open_files::{SpareFiles, admin_connection_limit};

@@ -41,8 +41,9 @@ use crate::config_file::file_registrar::FileRegistrar;
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::source::is_in_cluster;
 use crate::config_file::watch::ConfigWatch;
+use vmcp_edge::port::admin::Admin;
 use vmcp_edge::port::admin::port::AdminPort;
-use vmcp_edge::port::admin::{self, Admin};
+use vmcp_edge::port::admin::routes::local_routes;
 use vmcp_edge::port::console::sources::ConsoleSources;
 use vmcp_edge::port::serve::{Ports, dual_stack};
 use vmcp_edge::transport::stdio;
@@ -378,7 +379,7 @@ fn drain_timeout(engine: &Engine) -> Duration {
 /// Serves commands of this user at a socket, until the returned values are dropped.
 fn serve_locally(config: &Path, admin: Admin) -> Option<(LocalSocket, AbortOnDropHandle<()>)> {
     let (listener, socket) = local_socket::listen(config)?;
-    let serving = axum::serve(listener, admin::local_routes(admin));
+    let serving = axum::serve(listener, local_routes(admin));
     let task = tokio::spawn(async move {
         if let Err(error) = serving.await {
             tracing::debug!(%error, "the local socket is closed");
