@@ -203,7 +203,7 @@ impl RawOidc {
             check_scopes(scopes, &at(key), report);
         }
         let key_max_age = self.key_max_age.validate(&at("keyMaxAge"), &KEY_MAX_AGE, report);
-        let introspection = introspection::validate(self, path, report);
+        let introspection = validate_introspection(self, path, report);
         let naming = source_naming::validate(
             [self.subject_prefix.as_ref(), self.group_prefix.as_ref()],
             self.groups,
@@ -281,4 +281,47 @@ pub(super) fn check_scopes(scopes: &[String], path: &str, report: &mut Report) {
 /// Returns true for a scope as RFC 6749 defines it: printable ASCII without space, `"` and `\`.
 pub fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
+}
+
+/// Validates the settings of introspection in a block at `path`; `None` without an endpoint.
+fn validate_introspection(raw: &RawOidc, path: &str, report: &mut Report) -> Option<Introspection> {
+    let at = |key: &str| problems::key(path, key);
+    let cache_ttl =
+        raw.introspection_cache_ttl.validate(&at("introspectionCacheTtl"), &introspection::CACHE_TTL, report);
+    let Some(url) = raw.introspection_url.as_deref() else {
+        let given = [
+            ("clientId", raw.client_id.is_some()),
+            ("clientSecret", raw.client_secret.is_some()),
+            ("introspect", raw.introspect != IntrospectedTokens::default()),
+        ];
+        for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+            let message = "not used without `introspectionUrl`: keys verify the tokens";
+            report.problem(&at(key), message, "remove it, or add `introspectionUrl`");
+        }
+        return None;
+    };
+    let client_id = raw.client_id.clone().filter(|id| !id.is_empty());
+    let secret = raw.client_secret.clone().filter(|secret| !secret.expose().is_empty());
+    for (key, is_missing) in [("clientId", client_id.is_none()), ("clientSecret", secret.is_none())] {
+        if is_missing && !report.is_dropped(&at(key)) {
+            let remedy = "register this server at the provider, as a client that may introspect tokens";
+            report.problem(&at(key), "missing: `introspectionUrl` asks for it", remedy);
+        }
+    }
+    let path = at("introspectionUrl");
+    let url = http_url::validate(url, &path, report)?;
+    if url.scheme() == "http" && !raw.insecure_allow_http {
+        report.problem(
+            &path,
+            "tokens and the client's secret would travel unencrypted",
+            "use an https:// URL; for development, set `insecureAllowHttp: true`",
+        );
+    }
+    Some(Introspection {
+        url,
+        client_id: client_id?,
+        client_secret: secret?,
+        tokens: raw.introspect,
+        cache_ttl,
+    })
 }

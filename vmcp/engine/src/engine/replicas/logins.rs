@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
+use url::form_urlencoded;
 use vmcp_access::identity::Identity;
 use vmcp_config::Config;
 
@@ -76,7 +77,7 @@ impl Replicas {
             return TotalLogins { logins: own, census: None };
         }
         let (addresses, unreachable) = addresses(config).await;
-        let asked = addresses.iter().copied().map(|address| client::logins(config, address, of));
+        let asked = addresses.iter().copied().map(|address| fetch(config, address, of));
         let answers = join_all(asked).await;
         let (logins, census) = self.join(own, addresses.into_iter().zip(answers), unreachable);
         TotalLogins { logins, census: Some(census) }
@@ -85,8 +86,7 @@ impl Replicas {
     /// Makes the other replicas forget the tokens of a client for one backend.
     pub(in crate::engine) async fn forget_login(&self, config: &Config, of: &ClientName, server: &str) {
         let (addresses, _) = addresses(config).await;
-        join_all(addresses.into_iter().map(|address| client::forget_login(config, address, of, server)))
-            .await;
+        join_all(addresses.into_iter().map(|address| order_to_forget(config, address, of, server))).await;
     }
 
     /// Joins the answers by backend: of several replicas, the token that lasts longest counts.
@@ -117,4 +117,31 @@ impl Replicas {
         }
         (logins, Census { replicas, unreachable })
     }
+}
+
+/// Fetches the tokens that a replica keeps for a client.
+async fn fetch(config: &Config, address: SocketAddr, of: &ClientName) -> Result<ReplicaLogins, String> {
+    let path = format!("/admin/logins?{}", client_query(of).finish());
+    client::read(config, address, &path, client::MAX_REPORT_BYTES).await
+}
+
+/// Makes a replica forget the tokens of a client for one backend.
+async fn order_to_forget(config: &Config, address: SocketAddr, of: &ClientName, server: &str) {
+    let path = forget_path(of, server);
+    if let Err(reason) = client::order(config, address, &path).await {
+        tracing::warn!(%address, reason, "tokens of a client were not forgotten at another replica");
+    }
+}
+
+// A serializer is not `Send`, so that none may live while an answer is awaited.
+fn forget_path(of: &ClientName, server: &str) -> String {
+    let mut query = client_query(of);
+    query.append_pair("server", server).append_pair("scope", "own");
+    format!("/admin/logins/forget?{}", query.finish())
+}
+
+fn client_query(of: &ClientName) -> form_urlencoded::Serializer<'static, String> {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("issuer", &of.issuer).append_pair("subject", &of.subject);
+    query
 }

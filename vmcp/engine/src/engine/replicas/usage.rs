@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 
 use futures::future::{join, join_all};
 use serde::{Deserialize, Serialize};
+use url::form_urlencoded;
 use vmcp_config::Config;
 
 use super::known::Census;
@@ -52,8 +53,7 @@ impl Replicas {
         let limit = wanted.limit.unwrap_or(SUMMED_TOOLS);
         let wanted = HistoryQuery { limit: Some(SUMMED_TOOLS.max(limit)), ..wanted };
         let (addresses, unreachable) = addresses(config).await;
-        let asked =
-            join_all(addresses.iter().copied().map(|address| client::usage(config, address, &wanted)));
+        let asked = join_all(addresses.iter().copied().map(|address| fetch(config, address, &wanted)));
         let (own, answers) = join(self.tool_metrics.usage(wanted.clone()), asked).await;
         let (mut usage, census) = self.sum(own, addresses.into_iter().zip(answers), unreachable);
         if let Some(usage) = &mut usage {
@@ -88,4 +88,19 @@ impl Replicas {
         }
         (usage, Census { replicas: summed.len(), unreachable })
     }
+}
+
+/// Fetches the usage of a replica over days.
+async fn fetch(config: &Config, address: SocketAddr, wanted: &HistoryQuery) -> Result<ReplicaUsage, String> {
+    client::read(config, address, &usage_path(wanted), client::MAX_REPORT_BYTES).await
+}
+
+fn usage_path(wanted: &HistoryQuery) -> String {
+    let HistoryQuery { server, tool, days, limit } = wanted;
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(server.iter().map(|server| ("server", server)));
+    query.extend_pairs(tool.iter().map(|tool| ("tool", tool)));
+    query.extend_pairs(days.iter().map(|days| ("days", days.to_string())));
+    query.extend_pairs(limit.iter().map(|limit| ("limit", limit.to_string())));
+    format!("/admin/replica/usage?{}", query.finish())
 }
