@@ -89,7 +89,8 @@ pub(super) async fn dereference(
     let template = deployment.as_ref().and_then(|deployment| Some(&deployment.spec.as_ref()?.template));
     let running_digest = template.and_then(secrets_digest);
     let rules_of_adder = rules_of_adder(server, context);
-    // Clients choose the registry of an image that they add: the operator asks only one that a rule names.
+    // Clients choose the registry of an image that they add: the operator asks only a registry that a rule
+    // names.
     let may_run = rules_of_adder.as_ref().is_none_or(|rules| added_program::is_named(server, rules));
     let image_program = if may_run {
         programs.state(server, context, deployment.as_ref()).await?

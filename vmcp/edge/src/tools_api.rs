@@ -1,4 +1,4 @@
-//! `GET /tools`: tools by topic over plain HTTP, for programs that are no MCP clients. Answers from the
+//! `GET /tools`: tools by topic over plain HTTP, for programs that are not MCP clients. Answers from the
 //! snapshot alone, with what the caller's view shows; no backend is asked.
 
 mod query;

@@ -320,7 +320,7 @@ impl<'a> Authorized<'a> {
         }
     }
 
-    /// Sends the request; returns the backend's answer as it came, or why there is none.
+    /// Sends the request; returns the backend's answer as it came, or the reason for its absence.
     pub(crate) async fn relay(self, params: &OwnedParams) -> Answer {
         let backend = self.target.backend;
         self.answer(params).await.unwrap_or_else(|error| Answer::unanswered(backend, &error))

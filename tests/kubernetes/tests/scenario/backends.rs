@@ -89,7 +89,7 @@ pub(super) async fn deployment(place: &Namespace, name: &str) -> Deployment {
     place.eventually(name, async || place.get::<Deployment>(name).await).await
 }
 
-/// Replaces the schema of a kind, named by its plural, with one that lets everything pass.
+/// Replaces the schema of a kind, named by its plural, with a schema that lets everything pass.
 pub(super) async fn accept_everything(cluster: &Cluster, plural: &str) {
     let open = json!({ "spec": { "versions": [{
         "name": "v1alpha1", "served": true, "storage": true, "subresources": { "status": {} },

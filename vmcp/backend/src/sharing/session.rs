@@ -47,7 +47,7 @@ struct Usage {
     last_used: Instant,
 }
 
-/// Listings of one session's own connection: one at a time, and one that waits.
+/// Listings of one session's own connection: one at a time, and one more that waits.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRelisting {
     /// Held by the listing under way.

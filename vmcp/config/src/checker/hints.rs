@@ -38,7 +38,7 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the remedy for a value that is none of the choices at `path`.
+/// Returns the remedy for a value beside the choices at `path`.
 pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
     Some(match (path, value) {
         ("incomingAuth.type", "clientCertificate" | "mtls" | "mTLS") => "write `clientCertificates`",

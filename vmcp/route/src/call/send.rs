@@ -147,7 +147,7 @@ async fn rate_limit(context: CallContext<'_>, tool: &str) -> Result<(), CallErro
     })
 }
 
-/// Returns the handle of the target's backend in a snapshot; an error if there is none any more.
+/// Returns the handle of the target's backend in a snapshot; an error if the backend has gone.
 pub(super) fn backend<'a>(
     snapshot: &'a Snapshot,
     target: &BackendTarget<'_>,

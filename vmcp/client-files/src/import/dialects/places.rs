@@ -24,7 +24,7 @@ pub(in crate::import) struct FoundServer<'a> {
     pub(in crate::import) project: Option<&'a str>,
 }
 
-/// Returns the servers of a file in its order, with entries that are none, so that they can be named. A file
+/// Returns the servers of a file in its order, with malformed entries, so that they can be named. A file
 /// may be one server alone.
 pub(in crate::import) fn servers(file: &Value) -> Vec<FoundServer<'_>> {
     let places: Vec<_> = PLACES.iter().map(|place| all(file.pointer(place), None)).collect();

@@ -5,7 +5,7 @@
 //! process's runtime: the tasks that they start outlive them, and some compute for long.
 //!
 //! Connections have the clocks of the client port ([`ConnectionServer`]). A connection beyond the limit
-//! closes the one that is idle longest, so that idle connections never keep a probe out.
+//! closes the longest idle one, so that idle connections never keep a probe out.
 
 mod slots;
 
