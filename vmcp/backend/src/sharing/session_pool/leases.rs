@@ -10,9 +10,10 @@ use crate::connection::Connection;
 use crate::inbound::RouteGuard;
 use crate::inbound::call_listener::CallListener;
 use crate::request::Request;
+use crate::sharing::lease::SessionLease;
 use crate::sharing::opening;
 use crate::sharing::placement::Placement;
-use crate::sharing::session::{SessionLease, UpstreamSession};
+use crate::sharing::session::UpstreamSession;
 use crate::sharing::sole_program::SecondProcess;
 use crate::transport::LinkError;
 

@@ -7,8 +7,9 @@ use vmcp_config::Transport;
 
 use super::SessionPool;
 use crate::request::Principal;
+use crate::sharing::lease::SessionLease;
 use crate::sharing::placement::{OwnerKey, Placement};
-use crate::sharing::session::{SessionLease, UpstreamSession};
+use crate::sharing::session::UpstreamSession;
 use crate::transport::LinkError;
 
 /// Sessions of processes, unless the backend's configuration says otherwise. A process holds tens of MiB.
@@ -21,12 +22,12 @@ impl SessionPool {
     pub(super) fn take(self: &Arc<Self>, placement: Placement) -> Result<SessionLease, LinkError> {
         let mut sessions = self.sessions.lock();
         if let Some(session) = sessions.get(&placement.key) {
-            return Ok(session.lease());
+            return Ok(SessionLease::new(Arc::clone(session)));
         }
         let evicted = self.make_room(&mut sessions, placement.principal)?;
         let session = Arc::new(UpstreamSession::new(placement));
         sessions.insert(placement.key, Arc::clone(&session));
-        let mut lease = session.lease();
+        let mut lease = SessionLease::new(session);
         drop(sessions);
         if let Some(evicted) = evicted {
             self.drop_listing(&evicted);
