@@ -30,6 +30,7 @@ use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
 use crate::cli::installed_program::installed_program;
+use crate::cli::lifecycle::process_end::BACKEND_GRACE;
 use crate::cli::lifecycle::{background, start};
 use crate::cli::operate::doctor::remedies;
 use crate::cli::options::{ConfigFile, GlobalOptions, listen_address, profile_of};
@@ -58,8 +59,6 @@ use vmcp_engine::telemetry::otlp::push::MetricsPush;
 use vmcp_engine::telemetry::recent::RecentCalls;
 use vmcp_script_job::JobLauncher;
 
-/// Time that backends have to stop after the last request has ended; those still running are killed.
-pub(in crate::cli) const BACKEND_GRACE: Duration = Duration::from_secs(5);
 /// Time that blocked threads have to end, such as a read of standard input; they hold nothing that matters.
 pub(in crate::cli) const THREAD_GRACE: Duration = Duration::from_millis(100);
 /// Interval at which backends are polled until all have settled.
