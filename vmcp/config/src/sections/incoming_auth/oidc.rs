@@ -21,7 +21,7 @@ use crate::values::secret::Secret;
 const CLOCK_SKEW: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
 
 /// `keyMaxAge`, unless configured.
-pub(super) const KEY_MAX_AGE_DEFAULT: Duration = Duration::from_hours(24);
+const KEY_MAX_AGE_DEFAULT: Duration = Duration::from_hours(24);
 /// Range of `keyMaxAge`: between two regular fetches of keys, and 30 days.
 const KEY_MAX_AGE: RangeInclusive<Duration> = Duration::from_mins(10)..=Duration::from_hours(30 * 24);
 /// Claims of RFC 7519, and of bound tokens, which no mapping replaces.
@@ -68,6 +68,33 @@ pub struct OidcIssuer {
     pub allow_private_addresses: bool,
     /// PEM file of certificate authorities that are trusted besides those of the system.
     pub ca_bundle_path: Option<PathBuf>,
+}
+
+impl OidcIssuer {
+    /// Makes an issuer whose other settings have their defaults.
+    pub(super) fn new(issuer: String, issuer_url: Url, audience: String, clock_skew: Duration) -> OidcIssuer {
+        OidcIssuer {
+            issuer,
+            issuer_url,
+            audience,
+            resource: None,
+            jwks_url: None,
+            jwks_path: None,
+            scopes: Vec::new(),
+            required_scopes: Vec::new(),
+            token_types: Vec::new(),
+            naming: SourceNaming::default(),
+            claim_mapping: BTreeMap::new(),
+            required_claims: BTreeMap::new(),
+            clock_skew,
+            key_max_age: KEY_MAX_AGE_DEFAULT,
+            introspection: None,
+            required_binding: TokenBinding::None,
+            insecure_allow_http: false,
+            allow_private_addresses: false,
+            ca_bundle_path: None,
+        }
+    }
 }
 
 /// An identity provider whose access tokens are accepted.

@@ -2,7 +2,7 @@
 
 use vmcp_egress::Proxies;
 
-/// Variables that it gets beside those of proxies: a service has only a bare environment. Programs
+/// Variables that the program gets beside those of proxies: a service has only a bare environment. Programs
 /// of nvm, pyenv and uv are found by the `PATH` of this shell; others name certificate authorities. By its
 /// folders, commands find the server, and the server finds its secrets.
 const VARIABLES: [&str; 7] = [
