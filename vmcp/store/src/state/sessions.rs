@@ -2,7 +2,7 @@
 //! other one it does not exist.
 
 use rusqlite::{OptionalExtension as _, Row, ToSql, Transaction, params};
-use vmcp_hooks::decision::{self, Decision, Known, Moment};
+use vmcp_hooks::decision::{self, Decision, KnownSessions, Moment};
 use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::session::{Session, SessionEvent, SessionStatus};
 
@@ -62,7 +62,7 @@ impl StateStore {
             let waiting =
                 if decision::takes_over(call) { waiting(transaction, owner, call, machine)? } else { None };
             let moment = Moment { machine_id: machine_id.clone(), ..moment.clone() };
-            let decided = decision::decide(call, Known { session: found, waiting }, moment);
+            let decided = decision::decide(call, KnownSessions { session: found, waiting }, moment);
             put(transaction, owner, &decided.session)?;
             if let Some(parent) = &decided.expires {
                 let expired = SessionStatus::Expired.name();
