@@ -1,5 +1,4 @@
-//! [`ScannedKeys`]: the places of the few keys that a gateway must know, as one pass over an answer finds
-//! them.
+//! [`ScannedKeys`]: the places of the keys that a gateway needs, found in one pass over an answer.
 
 use std::ops::Range;
 
