@@ -6,7 +6,8 @@ use vmcp_hooks::decision::{self, Decision, KnownSessions, Moment};
 use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::session::{Session, SessionEvent, SessionStatus};
 
-use crate::{StateStore, StoreError};
+use super::StateStore;
+use crate::error::StoreError;
 
 /// Events that are kept of one session; beyond, the oldest go.
 pub const MAX_EVENTS_OF_SESSION: usize = 200;
