@@ -244,8 +244,7 @@ impl<'a> Authorized<'a> {
         }
         let is_read = webhooks::read_result(self.context, &self.target);
         let stream = stream && !is_read;
-        let way =
-            send::SendPath { context: self.context, target: &self.target, span: &span, stream, is_read };
+        let way = send::Way { context: self.context, target: &self.target, span: &span, stream, is_read };
         let mut answer = traces::in_span(pin!(send::run(way, params, &mut self.recorder)), &span).await;
         if is_read && let Ok(response) = answer {
             let (context, record) = (self.context, self.recorder.record());
@@ -321,7 +320,7 @@ impl<'a> Authorized<'a> {
         }
     }
 
-    /// Sends the request; returns the backend's answer as it came, or the reason for its absence.
+    /// Sends the request; returns the backend's answer as it came, or why there is none.
     pub(crate) async fn relay(self, params: &OwnedParams) -> Answer {
         let backend = self.target.backend;
         self.answer(params).await.unwrap_or_else(|error| Answer::unanswered(backend, &error))

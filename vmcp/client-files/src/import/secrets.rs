@@ -132,7 +132,7 @@ impl Secrets<'_> {
         self.value(backend, &wanted(backend, name), key, arg, notes)
     }
 
-    /// Returns a text that is not a secret, with the other client's references translated.
+    /// Returns a text that is no secret, with the other client's references translated.
     fn plain(&mut self, text: &str) -> String {
         self.translate(text, &mut Vec::new()).text
     }
@@ -225,7 +225,7 @@ impl Secrets<'_> {
 /// Text in the syntax of vmcp, made from text of the other client.
 struct Translated {
     text: String,
-    /// True if it refers to a variable already, so that it is not a secret itself.
+    /// True if it refers to a variable already, so that it is no secret itself.
     referred: bool,
 }
 
@@ -250,11 +250,11 @@ fn variable_of(inner: &str) -> Option<String> {
         return Some("HOME".to_owned());
     }
     let name = inner.split_once(":-").map_or(inner, |(name, _)| name);
-    // Environment variables are upper case, unlike `${workspaceFolder}` and its like.
+    // `${workspaceFolder}` and its like are no environment variables; those are upper case.
     (is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then(|| inner.to_owned())
 }
 
-/// Returns a text that is not a secret, with the other client's references translated.
+/// Returns a text that is no secret, with the other client's references translated.
 pub(super) fn plain(text: &str) -> String {
     Secrets::default().plain(text)
 }

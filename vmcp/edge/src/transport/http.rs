@@ -69,7 +69,7 @@ const PROXY_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("x-real-ip"),
     HeaderName::from_static("x-envoy-external-address"),
 ];
-/// Time after which a call of a legacy client is answered by a stream, which can be resumed, though it has
+/// Time after which a call of a legacy client is answered by a stream, which can be resumed, though there is
 /// no message yet.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 

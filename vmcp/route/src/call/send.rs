@@ -40,7 +40,7 @@ use vmcp_engine::telemetry::traces::{self, TraceContext};
 
 /// An authorized way to a backend, the same for all rounds of input.
 #[derive(Clone, Copy)]
-pub(super) struct SendPath<'a> {
+pub(super) struct Way<'a> {
     pub(super) context: CallContext<'a>,
     pub(super) target: &'a BackendTarget<'a>,
     /// The span of the call.
@@ -73,11 +73,11 @@ pub(super) async fn check(
 
 /// Sends a request, and repeats it with the client's input while a modern backend asks a legacy client.
 pub(super) async fn run(
-    way: SendPath<'_>,
+    way: Way<'_>,
     params: &OwnedParams,
     recorder: &mut CallRecorder,
 ) -> Result<Response, CallError> {
-    let SendPath { context, target, is_read, .. } = way;
+    let Way { context, target, is_read, .. } = way;
     let codex = CodexCall::read(context, target, params);
     // Boxed: most calls are for other servers.
     if let Some(codex) = &codex
@@ -147,7 +147,7 @@ async fn rate_limit(context: CallContext<'_>, tool: &str) -> Result<(), CallErro
     })
 }
 
-/// Returns the handle of the target's backend in a snapshot; an error if the backend has gone.
+/// Returns the handle of the target's backend in a snapshot; an error if there is none any more.
 pub(super) fn backend<'a>(
     snapshot: &'a Snapshot,
     target: &BackendTarget<'_>,
@@ -158,7 +158,7 @@ pub(super) fn backend<'a>(
 
 /// One request to a backend and its answer; repeated in rounds of input.
 struct Exchange<'a> {
-    way: SendPath<'a>,
+    way: Way<'a>,
     outgoing: &'a Outgoing,
     recorder: &'a mut CallRecorder,
     /// True if the state in the parameters is one that vmcp has read from a seal, or got in an earlier round.
@@ -171,7 +171,7 @@ impl Exchange<'_> {
     /// Returns the receiver of the backend's messages, in the terms of the caller. Questions are followed in
     /// spans below `exchange`, whose context is `trace`.
     fn events(&self, exchange: &Span, trace: &TraceContext) -> Option<EventSender> {
-        let SendPath { context, target, .. } = self.way;
+        let Way { context, target, .. } = self.way;
         let events = context.caller.events.as_ref()?;
         let names = task_names::of_events(context, target.backend);
         // A modern client is sent no question: the answer of its request carries it.
@@ -183,7 +183,7 @@ impl Exchange<'_> {
 
     /// Sends the request with these parameters to the backend of a snapshot.
     async fn send(&mut self, snapshot: &Snapshot, params: &OwnedParams) -> Result<Response, CallError> {
-        let SendPath { context, target, span, stream, is_read } = self.way;
+        let Way { context, target, span, stream, is_read } = self.way;
         if let Some(composite) =
             target.item.tool().and_then(|tool| router::composite_definition(snapshot, tool))
         {

@@ -17,13 +17,15 @@ use vmcp_config::Config;
 use vmcp_error_chain::error_chain;
 
 use super::LastAnswer;
+use super::answers::{ClientName, ReplicaLogins, ReplicaUsage};
 use super::report::{ReplicaReport, SharedPair};
 use crate::telemetry::tool_metrics::Filter;
+use crate::telemetry::tool_metrics::history::HistoryQuery;
 
 /// Time limit of one exchange.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// Most bytes of a report: 5,000 learned pairs of 384 dimensions take 25 MB.
-pub(super) const MAX_REPORT_BYTES: usize = 64 << 20;
+const MAX_REPORT_BYTES: usize = 64 << 20;
 /// Most bytes of an answer for a page of the console: 4 MiB, from each of 64 replicas.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
@@ -63,7 +65,9 @@ pub(super) async fn report(
 
 /// Makes a replica forget metrics of tools; what it does not hear, it still counts.
 pub(super) async fn reset(config: &Config, address: SocketAddr, filter: &Filter) {
-    if let Err(reason) = order(config, address, &reset_path(filter)).await {
+    if let Err(reason) =
+        exchange(config, address, Method::POST, &reset_path(filter), None, MAX_REPORT_BYTES).await
+    {
         tracing::warn!(%address, reason, "metrics of tools were not reset at another replica");
     }
 }
@@ -76,6 +80,25 @@ fn reset_path(filter: &Filter) -> String {
     format!("/admin/tool-metrics/reset?{}", query.finish())
 }
 
+/// Fetches the usage of a replica over days.
+pub(super) async fn usage(
+    config: &Config,
+    address: SocketAddr,
+    wanted: &HistoryQuery,
+) -> Result<ReplicaUsage, String> {
+    read(config, address, &usage_path(wanted), MAX_REPORT_BYTES).await
+}
+
+/// Fetches the tokens that a replica keeps for a client.
+pub(super) async fn logins(
+    config: &Config,
+    address: SocketAddr,
+    of: &ClientName,
+) -> Result<ReplicaLogins, String> {
+    let path = format!("/admin/logins?{}", client_query(of).finish());
+    read(config, address, &path, MAX_REPORT_BYTES).await
+}
+
 /// Fetches an answer for a page of the console.
 pub(super) async fn page<Body: DeserializeOwned>(
     config: &Config,
@@ -85,13 +108,29 @@ pub(super) async fn page<Body: DeserializeOwned>(
     read(config, address, path, MAX_PAGE_BYTES).await
 }
 
-/// Gives a replica an order.
-pub(super) async fn order(config: &Config, address: SocketAddr, path: &str) -> Result<(), String> {
-    exchange(config, address, Method::POST, path, None, MAX_REPORT_BYTES).await.map(drop)
+/// Makes a replica forget the tokens of a client for one backend.
+pub(super) async fn forget_login(config: &Config, address: SocketAddr, of: &ClientName, server: &str) {
+    let path = forget_path(of, server);
+    if let Err(reason) = exchange(config, address, Method::POST, &path, None, MAX_REPORT_BYTES).await {
+        tracing::warn!(%address, reason, "tokens of a client were not forgotten at another replica");
+    }
+}
+
+// A serializer is not `Send`, so that none may live while an answer is awaited.
+fn forget_path(of: &ClientName, server: &str) -> String {
+    let mut query = client_query(of);
+    query.append_pair("server", server).append_pair("scope", "own");
+    format!("/admin/logins/forget?{}", query.finish())
+}
+
+fn client_query(of: &ClientName) -> form_urlencoded::Serializer<'static, String> {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("issuer", &of.issuer).append_pair("subject", &of.subject);
+    query
 }
 
 /// Reads JSON that no entity tag spares.
-pub(super) async fn read<Body: DeserializeOwned>(
+async fn read<Body: DeserializeOwned>(
     config: &Config,
     address: SocketAddr,
     path: &str,
@@ -100,6 +139,16 @@ pub(super) async fn read<Body: DeserializeOwned>(
     let answer = exchange(config, address, Method::GET, path, None, limit).await?;
     let body = answer.body.ok_or("it answered that nothing changed, and was not asked so")?;
     serde_json::from_slice(&body).map_err(|error| error.to_string())
+}
+
+fn usage_path(wanted: &HistoryQuery) -> String {
+    let HistoryQuery { server, tool, days, limit } = wanted;
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(server.iter().map(|server| ("server", server)));
+    query.extend_pairs(tool.iter().map(|tool| ("tool", tool)));
+    query.extend_pairs(days.iter().map(|days| ("days", days.to_string())));
+    query.extend_pairs(limit.iter().map(|limit| ("limit", limit.to_string())));
+    format!("/admin/replica/usage?{}", query.finish())
 }
 
 /// An answer over HTTP.

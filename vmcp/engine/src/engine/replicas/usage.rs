@@ -8,8 +8,6 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use futures::future::{join, join_all};
-use serde::{Deserialize, Serialize};
-use url::form_urlencoded;
 use vmcp_config::Config;
 
 use super::known::Census;
@@ -17,17 +15,10 @@ use super::{Replicas, addresses, client};
 use crate::telemetry::tool_metrics::history::HistoryQuery;
 use crate::telemetry::tool_metrics::usage::UsageReport;
 
+pub use super::answers::ReplicaUsage;
+
 /// Most tools of each replica that are summed, its most called ones.
 const SUMMED_TOOLS: usize = 1000;
-
-/// The usage of one replica, as `GET /admin/replica/usage` answers.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ReplicaUsage {
-    /// Id of the replica, as lasting as its database.
-    pub(super) replica: String,
-    /// The usage.
-    pub(super) usage: UsageReport,
-}
 
 /// Usage, summed over replicas.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +44,8 @@ impl Replicas {
         let limit = wanted.limit.unwrap_or(SUMMED_TOOLS);
         let wanted = HistoryQuery { limit: Some(SUMMED_TOOLS.max(limit)), ..wanted };
         let (addresses, unreachable) = addresses(config).await;
-        let asked = join_all(addresses.iter().copied().map(|address| fetch(config, address, &wanted)));
+        let asked =
+            join_all(addresses.iter().copied().map(|address| client::usage(config, address, &wanted)));
         let (own, answers) = join(self.tool_metrics.usage(wanted.clone()), asked).await;
         let (mut usage, census) = self.sum(own, addresses.into_iter().zip(answers), unreachable);
         if let Some(usage) = &mut usage {
@@ -88,19 +80,4 @@ impl Replicas {
         }
         (usage, Census { replicas: summed.len(), unreachable })
     }
-}
-
-/// Fetches the usage of a replica over days.
-async fn fetch(config: &Config, address: SocketAddr, wanted: &HistoryQuery) -> Result<ReplicaUsage, String> {
-    client::read(config, address, &usage_path(wanted), client::MAX_REPORT_BYTES).await
-}
-
-fn usage_path(wanted: &HistoryQuery) -> String {
-    let HistoryQuery { server, tool, days, limit } = wanted;
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(server.iter().map(|server| ("server", server)));
-    query.extend_pairs(tool.iter().map(|tool| ("tool", tool)));
-    query.extend_pairs(days.iter().map(|days| ("days", days.to_string())));
-    query.extend_pairs(limit.iter().map(|limit| ("limit", limit.to_string())));
-    format!("/admin/replica/usage?{}", query.finish())
 }

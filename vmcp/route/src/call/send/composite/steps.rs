@@ -54,7 +54,7 @@ impl<'a> Steps<'a> {
 impl ToolCaller for Steps<'_> {
     async fn call(&self, call: ToolCall) -> CallEnd {
         let span = info_span!(parent: &self.span, "composite.step", step = %call.step, tool = %call.tool);
-        // Boxed: a step may be a call of any depth, and few calls are steps.
+        // Boxed: a step may be a call of any depth, and most calls are no steps.
         let called: futures::future::BoxFuture<'_, CallEnd> = Box::pin(self.call_with_state(call));
         called.instrument(span).await
     }
