@@ -13,6 +13,5 @@ pub(crate) mod thesaurus;
 pub use clauses::{MAX_CLAUSES, split_clauses};
 pub use paraphrases::{paraphrase_texts, paraphrase_vectors};
 pub use sentence::first_sentence;
-pub(crate) use short_form::short_query;
+pub(crate) use short_form::{MAX_SHORT_TERMS, short_query};
 pub use short_form::{query_form, short_form};
-pub(crate) use thesaurus::MAX_SHORT_TERMS;

@@ -12,7 +12,8 @@
 use std::collections::HashSet;
 
 use super::analysis::terms;
-use super::thesaurus::{self, Expansion, MAX_SHORT_TERMS};
+pub(crate) use super::thesaurus::MAX_SHORT_TERMS;
+use super::thesaurus::{self, Expansion};
 
 /// Weight of the text itself against its form.
 const OWN_WEIGHT: f32 = 0.6;
