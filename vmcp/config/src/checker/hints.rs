@@ -1,5 +1,4 @@
-//! Remedies for settings that ToolHive, another client or the Kubernetes resource has and `vmcp.yaml` has
-//! not.
+//! Remedies for settings of ToolHive, of other clients or of the Kubernetes resource that `vmcp.yaml` lacks.
 
 /// Returns the remedy for an unknown key, by its path without indices.
 pub(crate) fn for_key(path: &str) -> Option<&'static str> {
