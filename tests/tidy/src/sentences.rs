@@ -29,13 +29,13 @@ const KINDS: [SentenceKind; 4] = [
         name: "unnamed persons",
         phrases: &["nobody", "whoever", "whomever", "somebody", "everybody"],
         remedy: "name the role: the client, the backend, the operator, every client",
-        ceiling: 55,
+        ceiling: 30,
     },
     SentenceKind {
         name: "anew",
         phrases: &["anew"],
         remedy: "write \"again\", or the verb: rebuilds, restarts",
-        ceiling: 8,
+        ceiling: 6,
     },
     SentenceKind {
         name: "absence as a sentence",

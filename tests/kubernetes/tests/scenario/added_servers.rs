@@ -19,7 +19,7 @@ use super::backends::{await_condition, deployment, place};
 const VALUE: &str = "hunter2-of-a-person";
 /// Base64 of [`VALUE`], as Secrets have it.
 const ENCODED: &str = "aHVudGVyMi1vZi1hLXBlcnNvbg==";
-/// Rights of somebody who may add servers, and read Secrets but not write them.
+/// Rights of a person who may add servers, and read Secrets but not write them.
 const RIGHTS: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role

@@ -227,7 +227,7 @@ impl Mux {
         self.closed.cancel();
     }
 
-    /// Logs an answer that nobody waits for: it comes late, after a time limit, from healthy servers too.
+    /// Logs an answer without a waiting call: it comes late, after a time limit, from healthy servers too.
     fn ignore_answer(id: &str) {
         tracing::debug!(id, "ignored an answer to no request under way");
     }

@@ -255,7 +255,7 @@ async fn drive<C: Future>(
             if let Poll::Ready(ended) = connection.as_mut().poll(context) {
                 return Poll::Ready(Driven::Ended(ended));
             }
-            // hyper notices when it is polled again that nobody reads the body. At once: in a flood of
+            // hyper notices when it is polled again that the body has no reader. At once: in a flood of
             // refused bodies each connection would else keep its buffers until all others had their turn.
             if !activity.take_refused() {
                 break;

@@ -20,7 +20,7 @@ pub enum SseError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     /// Bytes that follow in the data of the current event: a slice of the input, or the line feed between two
-    /// lines. Never empty; may end within a character. Whoever reads the data checks that they are UTF-8.
+    /// lines. Never empty; may end within a character. Readers of the data check that they are UTF-8.
     Data(Bytes),
     /// The end of an event that has data, which may be empty.
     End(EventFields),

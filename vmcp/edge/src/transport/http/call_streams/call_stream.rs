@@ -45,7 +45,7 @@ pub(super) struct CallStream {
     home: String,
     /// The shares of principals in the blocks of bytes that are kept.
     room: Arc<PrincipalShares>,
-    /// The call, until its answer begins. Whoever takes it out drives it on.
+    /// The call, until its answer begins. The task that takes it out drives it on.
     conversation: Mutex<Option<Conversation>>,
     log: Mutex<EventLog>,
     /// Wakes readers after any change of `log`.
