@@ -16,7 +16,7 @@ fn ring(secrets: &[&str]) -> KeyRing {
     KeyRing::from_secrets(secrets).expect("long enough")
 }
 
-/// Flips one bit of one character; `None` if the result is no text.
+/// Flips one bit of one character; `None` if the result is not text.
 fn flipped(token: &str, at: u16, bit: u8) -> Option<String> {
     let mut bytes = token.as_bytes().to_vec();
     let at = usize::from(at) % bytes.len();

@@ -1,4 +1,4 @@
-//! Oracles of the fuzz targets: slower code that is simpler than what it checks.
+//! Oracles of the fuzz targets: slower code that is simpler than the code it checks.
 
 pub mod strict {
     //! A scanner of answers that looks at every byte.

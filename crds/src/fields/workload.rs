@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::references::SecretKeyReference;
 
+/// Name of the cache volume.
+pub const CACHE_VOLUME: &str = "cache";
+
 /// Session affinity of a Service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SessionAffinity {

@@ -6,8 +6,6 @@ pub const CLIENT_PORT: u16 = 4483;
 pub const ADMIN_PORT: u16 = 9090;
 /// Port for viewers of events, where the resource asks for it.
 pub const EVENTS_PORT: u16 = 8766;
-/// Name of the cache volume.
-pub const CACHE_VOLUME: &str = "cache";
 /// Folder where the cache volume is mounted.
 pub const CACHE_DIR: &str = "/var/lib/vmcp/cache";
 

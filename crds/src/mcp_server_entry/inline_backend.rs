@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{HeaderForward, MCPServerEntry, MCPServerEntrySpec, RemoteTransport};
-use crate::Problem;
 use crate::fields::references::LocalReference;
+use crate::problem::Problem;
 
 /// A server at a URL. For one with secret headers or with certificates of its own, write an MCPServerEntry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

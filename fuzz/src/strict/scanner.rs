@@ -41,7 +41,7 @@ enum State {
     /// Behind `{`.
     KeyOrEnd,
     Colon,
-    /// A comma, or the end of what is open.
+    /// A comma, or the end of the open list or object.
     After,
     Text {
         is_key: bool,
@@ -70,9 +70,9 @@ enum State {
 struct Scanner {
     state: State,
     depth: usize,
-    /// The current key of each of the first levels, if it is one that matters.
+    /// The current key of each of the first levels, if it is a known key.
     current: [Option<Key>; LEVELS],
-    /// The beginning of the key that is being read, if it may be one that matters.
+    /// The beginning of the key that is being read, if it may be a known key.
     key: Option<Vec<u8>>,
     found: [Option<(usize, usize)>; KEYS.len()],
 }
@@ -93,7 +93,7 @@ pub fn scan(bytes: &[u8]) -> Result<Vec<(&'static str, std::ops::Range<usize>)>,
             scanner.text(*byte, at, is_key)?;
             at += 1;
         } else {
-            // A byte that ends a number belongs to what follows, so it is looked at again.
+            // A byte that ends a number belongs to the next token, so it is read again.
             at += usize::from(scanner.step(*byte, at)?);
         }
     }
@@ -266,13 +266,13 @@ impl Scanner {
         Ok(())
     }
 
-    /// Returns the key whose value begins or ends here, if it is one that matters.
+    /// Returns the key whose value begins or ends here, if it is a known key.
     fn current_key(&self) -> Option<Key> {
         *self.current.get(self.depth.checked_sub(1)?)?
     }
 }
 
-/// Takes a byte of what is skimmed.
+/// Takes a byte of a skimmed value.
 fn skimmed(byte: u8, open: usize, in_text: bool, in_escape: bool) -> Result<State, Refused> {
     let state = |open, in_text, in_escape| Ok(State::Skimmed { open, in_text, in_escape });
     match byte {

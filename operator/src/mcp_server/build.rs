@@ -22,7 +22,7 @@ use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
 use vmcp_crds::mcp_server::HostVolume;
 
 use super::dereference::References;
-use super::guards::ValidGuards;
+use super::guards::valid_guards::ValidGuards;
 use super::image_program::{self, IMAGE_PROGRAM};
 use super::names::{WORKLOAD_NAME, metadata, secret_name};
 use super::network_policy::network_policy;

@@ -2,6 +2,7 @@
 //! exists, the token of the bridge, the program of the image, and the permission profile.
 
 mod guard_references;
+pub(super) mod running_ingress;
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,6 @@ use vmcp_crds::virtual_mcp_server::Optimizer;
 
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
-use super::network_policy::RunningIngress;
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
 use super::validate::added_program;
@@ -27,6 +27,7 @@ use crate::runtime::{Context, GeneratedSecret};
 use crate::workload::pod::secrets_digest;
 
 pub(super) use self::guard_references::{GuardReferences, uses_auth_config};
+pub(super) use self::running_ingress::RunningIngress;
 
 /// Everything that a server refers to.
 #[derive(Debug, Default)]
@@ -88,7 +89,8 @@ pub(super) async fn dereference(
     let template = deployment.as_ref().and_then(|deployment| Some(&deployment.spec.as_ref()?.template));
     let running_digest = template.and_then(secrets_digest);
     let rules_of_adder = rules_of_adder(server, context);
-    // Clients choose the registry of an image that they add: the operator asks only one that a rule names.
+    // Clients choose the registry of an image that they add: the operator asks only a registry that a rule
+    // names.
     let may_run = rules_of_adder.as_ref().is_none_or(|rules| added_program::is_named(server, rules));
     let image_program = if may_run {
         programs.state(server, context, deployment.as_ref()).await?

@@ -6,17 +6,19 @@
 
 #[cfg(test)]
 mod tests;
+pub(super) mod valid_guards;
 
 use std::collections::BTreeMap;
 
 use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, PolicyCheck, ReferencedObjects};
 use vmcp_crds::mcp_server::MCPServerTransport;
-use vmcp_crds::{GROUP, Invalid, MCPServer, Problem};
+use vmcp_crds::{Invalid, MCPServer, Problem};
 
+use self::valid_guards::ValidGuards;
 use super::dereference::{References, mounted_classes};
 use super::permission_profile::Egress;
 use crate::references::{CaBundle, MAX_SECRET_BYTES};
-use crate::runtime::{BuildSettings, PartsDigest, unchecked};
+use crate::runtime::{BuildSettings, unchecked};
 use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
 use crate::workload::network::TUNNEL_PORT;
 use crate::workload::spec_refusal::SpecRefusal;
@@ -25,40 +27,6 @@ use crate::workload::spec_refusal::SpecRefusal;
 pub(super) const GUARDS_FILE: &str = "guards.yaml";
 /// Directory that the ConfigMap is mounted at.
 pub(super) const GUARDS_DIR: &str = "/bridge-guards";
-
-/// The guards as the bridge reads them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ValidGuards {
-    /// The text of the file.
-    pub text: String,
-    /// The files that the text refers to, by name.
-    pub files: BTreeMap<String, Vec<u8>>,
-}
-
-impl ValidGuards {
-    /// Returns the name of the pod annotation with the digest of the guards: a change replaces the pods, so
-    /// that a finished rollout means that the guards are in force.
-    pub(super) fn annotation() -> String {
-        format!("{GROUP}/guards")
-    }
-
-    /// Returns the name of the label of guarded pods, by which the Service selects them: pods from before the
-    /// first guard get no more calls.
-    pub(super) fn label() -> String {
-        format!("{GROUP}/guarded")
-    }
-
-    /// Returns the digest, in hex. `key` keeps it from confirming a guess of a secret value.
-    pub(super) fn digest(&self, key: &[u8]) -> String {
-        let mut digest = PartsDigest::keyed(key);
-        digest.add(self.text.as_bytes());
-        for (file, value) in &self.files {
-            digest.add(file.as_bytes());
-            digest.add(value);
-        }
-        digest.finish()
-    }
-}
 
 /// Returns the guards of a server; `None` if it has none. `egress` are the outgoing connections of its pods.
 pub(super) fn validate(

@@ -1,7 +1,7 @@
 //! The NetworkPolicy of an MCPServer, a part of step 3, build: who may connect to its pods, and where they
 //! may connect to. Pure.
 
-mod callers_order;
+mod removed_callers;
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use vmcp_crds::lower::ADMIN_PORT;
 use vmcp_crds::mcp_server::MCPServerNetworkPolicy;
 
-pub(super) use self::callers_order::{RunningIngress, without_removed_callers};
+pub(super) use self::removed_callers::without_removed_callers;
+use super::dereference::RunningIngress;
 use super::names::{WORKLOAD_NAME, metadata};
 use super::permission_profile::Egress;
 use super::validate::ValidMCPServer;

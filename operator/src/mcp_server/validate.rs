@@ -14,7 +14,8 @@ use vmcp_crds::mcp_server::{HostVolume, MCPServerNetworkPolicy, MCPServerTranspo
 use vmcp_crds::{Block, Invalid, MCPServer, Problem};
 
 use super::dereference::{References, secret_references};
-use super::guards::{ValidGuards, check_egress};
+use super::guards::check_egress;
+use super::guards::valid_guards::ValidGuards;
 use super::image_program::ImageProgramState;
 use super::permission_profile::{Egress, permissions};
 use super::running_bridge::BRIDGE_PORT;

@@ -6,7 +6,8 @@ use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::dereference::References;
 use super::exposure_order::ExposureOrder;
-use super::observe::running_workload::{RunningWorkload, WorkloadForm};
+use super::objects::workload_form::WorkloadForm;
+use super::observe::running_workload::RunningWorkload;
 use super::validate::Plan;
 use super::{names, objects, start_settings};
 use crate::runtime::{BuildSettings, Child, ChildKind, Desired};

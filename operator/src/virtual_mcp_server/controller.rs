@@ -22,7 +22,8 @@ use super::exposure_order::{ConfigurationWrites, CurrentExposure, ExposureOrder,
 use super::kubelet_nudge::nudge;
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names;
-use super::observe::running_workload::{RunningWorkload, WorkloadForm};
+use super::objects::workload_form::WorkloadForm;
+use super::observe::running_workload::RunningWorkload;
 use super::observe::trust_memory::TrustMemory;
 use super::observe::trusted_tools::{KeptTrust, approval_annotation, join, quarantined};
 use super::observe::{ObservedPod, Polls, hasten, observe};

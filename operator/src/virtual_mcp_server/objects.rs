@@ -11,13 +11,14 @@ mod scripts;
 mod service;
 mod stateful_set;
 mod stored_metadata;
+pub(super) mod workload_form;
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use kube::api::ObjectMeta;
-use vmcp_crds::virtual_mcp_server::{EmbeddingSource, StorageVolume, TeiService, Validated};
+use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated};
 
 pub(super) use self::added_servers::rights_to_add_servers;
 pub(super) use self::config::{config_map, secret};
@@ -27,8 +28,9 @@ pub(super) use self::scripts::{script_isolation, script_right};
 pub(super) use self::service::{client_service, console_service, peers_service};
 pub(super) use self::stateful_set::has_claims;
 pub(super) use self::stored_metadata::StoredMetadata;
+use self::workload_form::{WorkloadForm, kept_volume};
 use super::names;
-use super::observe::running_workload::{RunningWorkload, WorkloadForm};
+use super::observe::running_workload::RunningWorkload;
 use crate::runtime::{BuildSettings, Child, RoleName, child_metadata};
 use crate::workload::pod_template;
 
@@ -86,11 +88,6 @@ pub(super) fn managed_embedding_server(server: &Validated) -> Option<vmcp_crds::
         spec: spec.as_ref().clone(),
         status: None,
     })
-}
-
-/// Returns the volume that outlives its pod; `None`: the cache ends with the pod.
-pub(super) fn kept_volume(server: &Validated) -> Option<&StorageVolume> {
-    server.optimizer.as_ref()?.volume.as_ref()
 }
 
 /// Returns the workload: a StatefulSet where each pod has a claim of its own, else a Deployment. `grace` is

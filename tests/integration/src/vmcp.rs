@@ -161,7 +161,7 @@ impl Vmcp {
         answer.expect("the admin port").text().await.expect("metrics")
     }
 
-    /// Returns the value of one counter, given everything before it on its line; 0 if there is no such line.
+    /// Returns the value of one counter, given everything before it on its line; 0 without such a line.
     pub async fn metric(&self, line: &str) -> u64 {
         let metrics = self.metrics().await;
         let found = metrics.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok());

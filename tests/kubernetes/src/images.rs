@@ -59,7 +59,7 @@ pub struct Build {
     pub tag: String,
     /// Build arguments, `NAME=VALUE`.
     pub arguments: Vec<String>,
-    /// Mounts for `RUN`, `HERE:THERE`; they are no part of the image.
+    /// Mounts for `RUN`, `HERE:THERE`; the image does not keep them.
     pub volumes: Vec<String>,
     /// Stage to stop at; the last one if empty.
     pub target: String,

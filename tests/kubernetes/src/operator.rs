@@ -31,7 +31,7 @@ impl Operator {
         Self::with(place, "one", &[("LEADER_ELECT", "false")]).await
     }
 
-    /// Starts a replica under a name; several elect one that leads.
+    /// Starts a replica under a name; several elect a leader.
     pub async fn replica(place: &Namespace, identity: &str) -> Self {
         Self::with(place, identity, &[]).await
     }
@@ -126,7 +126,7 @@ impl Operator {
         place
             .eventually_within(REST_TIMEOUT, "reconciles that write nothing", async || {
                 let now = (self.reconciles(kind).await, self.writes().await);
-                // Before the first reconcile there is no rest: the operator may not have begun.
+                // Before the first reconcile, rest proves nothing: the operator may not have begun.
                 if now.1 > last_write.1 || last_write.0 == 0 {
                     last_write = now;
                     return None;

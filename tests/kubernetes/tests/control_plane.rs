@@ -17,6 +17,7 @@ mod scenario {
     mod images;
     mod leadership;
     mod lent_references;
+    mod memberships;
     mod overrides;
     mod packaging;
     mod peers;

@@ -252,7 +252,7 @@ impl Backend {
 
     /// Subscribes a client to a resource: `notifications/resources/updated` goes to
     /// [`BackendSettings::downstream`] until [`Backend::unsubscribe`], across reconnections; under the
-    /// client's session if that has a connection of its own. Any answer but a result subscribes nobody.
+    /// client's session if that has a connection of its own. Any answer but a result subscribes no client.
     pub async fn subscribe(&self, uri: &str, subscriber: &Subscriber) -> Result<RpcOutcome, CallError> {
         subscribe::subscribe(&self.0.shared, uri, subscriber).await
     }

@@ -2,6 +2,7 @@
 //! subscriptions.
 
 pub(crate) mod core;
+pub(crate) mod lease;
 pub(crate) mod opening;
 pub(crate) mod placement;
 mod reaper;

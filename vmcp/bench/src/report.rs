@@ -127,7 +127,7 @@ impl Report {
         self.targets.push(format!("{verdict}: {what}: {figure}, promised {at_most}"));
     }
 
-    /// Adds a note below the table, such as what could not be measured.
+    /// Adds a note below the table, such as a figure that could not be measured.
     pub(crate) fn note(&mut self, what: &str) {
         self.targets.push(format!("note: {what}"));
     }

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use vmcp_error_chain::error_chain;
 
 use crate::ownership::AddedServer;
+use crate::server_kind::ServerKind;
 use crate::virtual_server::VirtualServer;
 
 /// Time of one call.
@@ -24,32 +25,6 @@ const MAX_ANSWER: usize = 4 << 20;
 const MAX_MESSAGE: usize = 500;
 /// Name under which the API server keeps the fields that are written here.
 const FIELD_MANAGER: &str = "vmcp";
-
-/// A kind of resource for a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ServerKind {
-    /// A server at a URL.
-    Entry,
-    /// A program in a pod.
-    Program,
-}
-
-impl ServerKind {
-    /// Returns the kind as the API server spells it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            ServerKind::Entry => "MCPServerEntry",
-            ServerKind::Program => "MCPServer",
-        }
-    }
-
-    fn plural(self) -> &'static str {
-        match self {
-            ServerKind::Entry => "mcpserverentries",
-            ServerKind::Program => "mcpservers",
-        }
-    }
-}
 
 /// The API server, as far as it concerns the servers of one VirtualMCPServer.
 pub(crate) struct ClusterApi<'a> {

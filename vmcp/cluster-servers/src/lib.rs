@@ -9,6 +9,7 @@
 //! | `rules` | servers that no resource can describe are refused; pure |
 //! | `manifests` | the resources and their Secrets; pure |
 //! | `ownership` | tells servers that were added here from servers of people and of GitOps; pure |
+//! | `server_kind` | MCPServerEntry or MCPServer |
 //! | `calls` | calls of the API server, bounded in time and bytes |
 //!
 //! RBAC grants verbs on a kind, not on labels. The registrar reads an object before each write and touches
@@ -24,6 +25,7 @@ mod manifests;
 mod ownership;
 pub mod registrar;
 mod rules;
+mod server_kind;
 pub mod virtual_server;
 
 pub use manifests::{ADDED_BY, INSTALLED_FROM, MANAGED_BY};

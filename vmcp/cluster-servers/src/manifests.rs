@@ -8,7 +8,7 @@ use vmcp_config::{Secret, sanitize};
 use vmcp_engine::server_registrar::{MadeChange, NewServer, ServerPlace};
 use vmcp_registry::plan::{Part, Target, Text};
 
-use crate::calls::ServerKind;
+use crate::server_kind::ServerKind;
 use crate::virtual_server::VirtualServer;
 
 /// Label with the name of the VirtualMCPServer that added an object.

@@ -7,8 +7,8 @@ use url::Url;
 use vmcp_config::{Secret, sanitize};
 use vmcp_engine::server_registrar::{RegistrarError, ServerPlace};
 
-use crate::calls::ServerKind;
 use crate::manifests::ADDED_BY;
+use crate::server_kind::ServerKind;
 use crate::virtual_server::VirtualServer;
 
 /// A server that this VirtualMCPServer added.

@@ -11,8 +11,9 @@ use vmcp_engine::server_registrar::{
 };
 use vmcp_error_chain::error_chain;
 
-use crate::calls::{CallError, ClusterApi, ServerKind};
+use crate::calls::{CallError, ClusterApi};
 use crate::ownership::{self, AddedServer};
+use crate::server_kind::ServerKind;
 use crate::virtual_server::VirtualServer;
 use crate::{manifests, rules};
 

@@ -182,7 +182,7 @@ impl<'a> Checker<'a> {
                 (None, None) => unknown.push(name),
             }
         }
-        // Suggest only keys that are not given: a key that is there cannot be the one that was meant.
+        // Suggest only keys that are not given: a given key cannot be the key that was meant.
         let known = properties.into_iter().flat_map(Map::keys).map(String::as_str);
         let missing: Vec<_> = known.clone().filter(|key| !seen.contains_key(*key)).collect();
         for name in unknown {
@@ -394,7 +394,7 @@ fn accepting(schema: &Value, schema_type: SchemaType) -> Option<&Value> {
     alternatives.iter().find_map(|each| accepting(resolve(each), schema_type))
 }
 
-/// Returns the words that an enumeration allows, or `None` if the schema is none.
+/// Returns the words that an enumeration allows; `None` for any other schema.
 fn choices(schema: &Value) -> Option<Vec<&str>> {
     match (schema.get("enum"), schema.get("oneOf")) {
         (Some(Value::Array(words)), _) => words.iter().map(Value::as_str).collect(),

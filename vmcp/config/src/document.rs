@@ -17,7 +17,7 @@ use crate::problems::Report;
 pub const MAX_BYTES: usize = 4 << 20;
 /// Most levels of nesting; no setting is deeper than ten.
 const MAX_DEPTH: usize = 32;
-/// Most values that aliases may add to those that are written out (against alias bombs).
+/// Most values that aliases may add to the written values (against alias bombs).
 const MAX_ALIASED: usize = 100_000;
 
 /// One value of the document.

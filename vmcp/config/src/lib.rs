@@ -120,7 +120,7 @@ pub use self::writing::starter::{PRESET_GOBBY, STARTER};
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// Findings that are no mistakes but probably not meant, in the order of their lines. A file without
+    /// Findings that are allowed but probably not meant, in the order of their lines. A file without
     /// backends has at least one.
     pub warnings: Vec<Problem>,
 }

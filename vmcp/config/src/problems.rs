@@ -84,7 +84,7 @@ pub(crate) fn required<'a, T>(
     value
 }
 
-/// Returns the path of `key` below `parent`. A key that is no plain word is quoted: `overrides["a.b"]`.
+/// Returns the path of `key` below `parent`. A key that is not a plain word is quoted: `overrides["a.b"]`.
 pub(crate) fn key(parent: &str, key: &str) -> String {
     let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     match (plain, parent.is_empty()) {
@@ -176,7 +176,7 @@ impl Report {
         self.dropped.insert(path.to_owned());
     }
 
-    /// Adds a warning about something that is no mistake but probably not meant.
+    /// Adds a warning about a setting that is allowed but probably not meant.
     pub(crate) fn warn(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         let warning = self.describe(path, message.into(), remedy.into());
         self.warnings.push(warning);
@@ -233,7 +233,7 @@ impl Report {
         written.map_or_else(|| "the value".to_owned(), |written| format!("`{written}`"))
     }
 
-    /// Returns the warnings if there is no problem, else the problems; both in the order of their lines.
+    /// Returns the problems, or the warnings where no problem was found; both in the order of their lines.
     pub(crate) fn finish(mut self, source_name: &str) -> Result<Vec<Problem>, Problems> {
         if self.problems.is_empty() {
             self.warnings.sort_by_key(|warning| warning.line);

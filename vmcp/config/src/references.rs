@@ -15,7 +15,7 @@ pub type Files<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 /// Most bytes in a file that a string refers to, 64 KiB; a larger one is a mistake.
 pub const MAX_FILE_BYTES: usize = 64 << 10;
 
-/// Returns a stored secret by its name; `None` if there is none, an error text if the store cannot be read.
+/// Returns a stored secret by its name; `None` without one, an error text if the store cannot be read.
 pub type StoredSecrets<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
 /// Prefix of a reference to a file.

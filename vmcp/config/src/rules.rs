@@ -296,7 +296,7 @@ impl NamePattern {
         let Some((head, rest)) = self.0.split_once('*') else { return self.0 == name };
         let Some(mut name) = name.strip_prefix(head) else { return false };
         let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
-        // Greedy: the earliest place for each piece leaves the most room for those that follow.
+        // Greedy: the earliest place for each piece leaves the most room for the next.
         for piece in middle.split('*') {
             match name.find(piece) {
                 Some(at) => name = name.get(at + piece.len()..).unwrap_or_default(),

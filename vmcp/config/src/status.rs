@@ -287,7 +287,7 @@ pub enum EmbeddingState {
     Off,
     /// Every tool has its vector.
     Ready,
-    /// Vectors are being made; searches use those that exist.
+    /// Vectors are being made; searches use the vectors so far.
     Working,
     /// The provider fails: searches use keywords.
     Degraded,

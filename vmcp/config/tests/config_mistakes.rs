@@ -170,7 +170,7 @@ mistakes! {
     environment_references: {
         "backends: []\ntelemetry:\n  headers: { Authorization: \"Bearer ${GITHUB_TOKEN}\" }" =>
             "f:3: telemetry.headers.Authorization: the environment variable `GITHUB_TOKEN` is not set; set it, also in a file `.env` beside this one, give a default by `${GITHUB_TOKEN:-…}`, or write `$${GITHUB_TOKEN}` to keep the text",
-        // A name is no secret: without it there is nothing to switch off.
+        // A name is not secret: without it there is nothing to switch off.
         "backends: [{ name: \"${GITHUB_NAME}\", url: http://a }]" =>
             "f:1: backends[0].name: the environment variable `GITHUB_NAME` is not set; set it, also in a file `.env` beside this one, give a default by `${GITHUB_NAME:-…}`, or write `$${GITHUB_NAME}` to keep the text",
         "telemetry: { serviceName: \"${TOKEN\" }" =>

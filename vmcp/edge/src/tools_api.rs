@@ -1,4 +1,4 @@
-//! `GET /tools`: tools by topic over plain HTTP, for programs that are no MCP clients. Answers from the
+//! `GET /tools`: tools by topic over plain HTTP, for programs that are not MCP clients. Answers from the
 //! snapshot alone, with what the caller's view shows; no backend is asked.
 
 mod query;
@@ -134,8 +134,8 @@ fn with_servers<'a>(topics: &Topics, backends: impl Iterator<Item = &'a str>) ->
     topics.clone().with_servers(servers.into_iter())
 }
 
-/// Returns the principal, narrowed to the profile that `userId` names. Any other name is somebody else's,
-/// whose rights this caller does not have.
+/// Returns the principal, narrowed to the profile that `userId` names. Any other name belongs to another
+/// client, whose rights this caller does not have.
 fn narrowed(principal: &Principal, query: &ToolsQuery, config: &Config) -> Option<Principal> {
     let Some(user) = &query.user_id else { return Some(principal.clone()) };
     let (profile, _) = config.profiles.get_key_value(user.as_str())?;

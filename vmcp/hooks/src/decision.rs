@@ -8,7 +8,7 @@ use crate::title;
 
 /// Sessions that a decision depends on.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct KnownSessions {
     /// The session of the hook; `None`: it is new.
     pub session: Option<Session>,
     /// The newest session of the same machine, client and project that waits for a hand-off.
@@ -45,7 +45,7 @@ pub fn takes_over(call: &HookCall) -> bool {
 }
 
 /// Decides about one hook. A session that no start has registered begins with the hook.
-pub fn decide(call: &HookCall, known: Known, moment: Moment) -> Decision {
+pub fn decide(call: &HookCall, known: KnownSessions, moment: Moment) -> Decision {
     let is_new = known.session.is_none();
     let mut session = known.session.unwrap_or_else(|| new_session(call, &moment));
     session.updated_at = moment.now;
@@ -135,12 +135,12 @@ mod tests {
     }
 
     fn after(session: &Session, call: &HookCall, summary: Option<&str>) -> Session {
-        let known = Known { session: Some(session.clone()), waiting: None };
+        let known = KnownSessions { session: Some(session.clone()), waiting: None };
         decide(call, known, moment(summary)).session
     }
 
     fn started() -> Session {
-        decide(&call("SessionStart", json!({"cwd": "/p"})), Known::default(), moment(None)).session
+        decide(&call("SessionStart", json!({"cwd": "/p"})), KnownSessions::default(), moment(None)).session
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
             ..started()
         };
         let start = |source: &str| {
-            let known = Known { session: None, waiting: Some(parent.clone()) };
+            let known = KnownSessions { session: None, waiting: Some(parent.clone()) };
             decide(&call("SessionStart", json!({"source": source, "cwd": "/p"})), known, moment(None))
         };
         let cleared = start("clear");
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((resumed.id.as_str(), resumed.status), ("new", SessionStatus::Active));
         let compacted = after(&started(), &call("PostCompact", json!({"compact_summary": "so far"})), None);
         assert_eq!(compacted.summary.as_deref(), Some("so far"));
-        let known = Known { session: Some(compacted), waiting: None };
+        let known = KnownSessions { session: Some(compacted), waiting: None };
         let again = decide(&call("SessionStart", json!({"source": "compact"})), known, moment(None));
         assert_eq!(again.restored_summary.as_deref(), Some("so far"));
     }

@@ -13,14 +13,14 @@
 //! | [`news`] | facts about a hook for programs that follow sessions |
 //!
 //! ```
-//! use vmcp_hooks::decision::{Known, Moment, decide};
+//! use vmcp_hooks::decision::{KnownSessions, Moment, decide};
 //! use vmcp_hooks::hook_call::HookCall;
 //!
 //! let call = r#"{"hook_type": "user-prompt-submit",
 //!     "params": {"session_id": "s1", "prompt": "Help me refactor auth"}}"#;
 //! let call = HookCall::read(call)?;
 //! let moment = Moment { now: 0, new_id: "id".to_owned(), machine_id: "m".to_owned(), summary: None };
-//! let decision = decide(&call, Known::default(), moment);
+//! let decision = decide(&call, KnownSessions::default(), moment);
 //! assert_eq!(decision.session.title.as_deref(), Some("Refactor auth"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -106,7 +106,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::decision::{Known, Moment, decide};
+    use crate::decision::{KnownSessions, Moment, decide};
 
     #[test]
     fn the_answer_has_the_fields_of_the_tool() {
@@ -114,7 +114,7 @@ mod tests {
             json!({"hook_type": "SessionStart", "params": {"session_id": "codex-1"}, "source": "Codex"});
         let call = HookCall::read(&call.to_string()).unwrap();
         let moment = Moment { now: 0, new_id: "u".to_owned(), machine_id: "m".to_owned(), summary: None };
-        let report = HookReport::new(&call, decide(&call, Known::default(), moment), None);
+        let report = HookReport::new(&call, decide(&call, KnownSessions::default(), moment), None);
         assert_eq!(
             serde_json::to_value(report).unwrap(),
             json!({"success": true, "hook_type": "SessionStart", "normalized_type": "session-start", "result": {

@@ -2,7 +2,7 @@
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
 use serde_json::{Value, json};
-use vmcp_hooks::decision::{Decision, Known, Moment, decide};
+use vmcp_hooks::decision::{Decision, KnownSessions, Moment, decide};
 use vmcp_hooks::hook_call::{HookCall, HookError, StartSource};
 use vmcp_hooks::hook_type::HookType;
 use vmcp_hooks::native::{NativeAnswer, NativeClient};
@@ -35,7 +35,7 @@ fn read(client: NativeClient, payload: &str) -> HookCall {
     client.read(payload).expect("a payload").expect("a hook")
 }
 
-fn decided(call: &HookCall, known: Known) -> Decision {
+fn decided(call: &HookCall, known: KnownSessions) -> Decision {
     let moment = Moment { now: 1, new_id: "u".to_owned(), machine_id: "m".to_owned(), summary: None };
     decide(call, known, moment)
 }
@@ -118,9 +118,9 @@ fn keys_and_reasons_of_newer_clients_lose_no_hook() {
 fn answers_have_no_key_that_codex_refuses() {
     for event in NativeClient::Codex.events() {
         let call = read(NativeClient::Codex, &codex(event, &json!({"source": "clear"})));
-        let mut parent = decided(&call, Known::default()).session;
+        let mut parent = decided(&call, KnownSessions::default()).session;
         parent.summary = Some("x".repeat(20_000));
-        let known = Known { session: None, waiting: Some(parent) };
+        let known = KnownSessions { session: None, waiting: Some(parent) };
         let report = HookReport::new(&call, decided(&call, known), None);
         let answer = serde_json::to_value(NativeAnswer::new(&report)).unwrap();
         if *event == "SessionStart" {

@@ -43,7 +43,7 @@ pub struct Caller {
     pub events: Option<EventSender>,
     /// True if the client can take a large result while it arrives.
     pub takes_arriving: bool,
-    /// True if whoever makes the call has confirmed it already: a person on the command line.
+    /// True if the caller has confirmed the call already: a person on the command line.
     pub confirmed: bool,
     /// The user's consent to a call that this request makes.
     pub consent: Consent,

@@ -130,8 +130,8 @@ impl Bm25f {
         Norms { documents: visible.len(), by_field }
     }
 
-    /// Scores the visible documents. A term that the text repeats counts once. The words of its expansion are
-    /// none of its terms, and everyday words count less than these.
+    /// Scores the visible documents. A term that the text repeats counts once. The words of its expansion
+    /// count apart from its terms, and everyday words count less than these.
     pub(crate) fn search(
         &self,
         text: &str,

@@ -60,7 +60,7 @@ struct Replay {
     ndcg_at_10: Change,
 }
 
-/// A measure without and with what was learned, and the lower end of the difference's confidence interval.
+/// A measure without and with learned pairs, and the lower end of the difference's confidence interval.
 #[derive(Debug, Deserialize)]
 struct Change {
     before: f64,

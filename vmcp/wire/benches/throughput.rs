@@ -67,7 +67,7 @@ fn main() {
             scan(&text);
             started.elapsed()
         });
-        // The best of many rounds is the one that nothing else interrupted.
+        // Nothing else interrupted the best of many rounds.
         let speed = text.len() as f64 / best.min().unwrap().as_secs_f64() / 1e6;
         println!("{name:<17} {speed:>6.0} MB/s");
     }

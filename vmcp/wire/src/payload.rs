@@ -30,7 +30,7 @@ pub use scanner::{ScanError, Scanner};
 static RESOURCE_LINK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"resource_link\""));
 
 /// One JSON object. It dereferences to a [`RawValue`]; a received payload is parsed at the first such access,
-/// which the path of an unchanged answer avoids. One that is no JSON reads as `null` there, and as its text
+/// which the path of an unchanged answer avoids. A payload that is not JSON reads as `null`, and as its text
 /// by [`Payload::get`], so that a parser can tell what is wrong.
 #[derive(Debug, Clone)]
 pub struct Payload(Inner);
@@ -48,7 +48,7 @@ pub struct Received {
     message: ByteRope,
     found: ScannedKeys,
     range: Range<usize>,
-    /// The text, if it is no JSON.
+    /// The text, if it is not JSON.
     parsed: OnceLock<Result<Box<RawValue>, Box<str>>>,
 }
 
@@ -69,7 +69,7 @@ pub enum Reply {
 }
 
 /// Sorts an answer into result and error by the keys that a [`Scanner`] found in it. Returns the bytes again
-/// if they are no JSON-RPC answer to the request with `id`.
+/// if they are not a JSON-RPC answer to the request with `id`.
 pub fn reply(message: ByteRope, found: ScannedKeys, id: &str) -> Result<Reply, ByteRope> {
     let is = |key, json: &str| found.range(key).is_some_and(|range| message.has_at(range, json.as_bytes()));
     let is_answer = is(Key::Version, "\"2.0\"") && is(Key::Id, id) && !found.has(Key::Method);
@@ -131,7 +131,7 @@ impl Payload {
         }
     }
 
-    /// Returns the JSON text; of a received payload that is no JSON, what was received.
+    /// Returns the JSON text; of a received payload that is not JSON, what was received.
     #[must_use]
     pub fn get(&self) -> &str {
         match &self.0 {

@@ -34,10 +34,10 @@ const TAG_LENGTH: usize = 16;
 /// A random nonce, used once.
 pub type Nonce = [u8; NONCE_LENGTH];
 
-/// The reason why there is no ring.
+/// The reason for a missing ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// No secret was given, so there is no key to seal with.
+    /// No secret was given that a key to seal with could come from.
     #[error("at least one key is needed")]
     None,
     /// A secret has less than [`MIN_SECRET_LENGTH`] bytes and could be guessed.
@@ -120,7 +120,7 @@ impl fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// Derives a key from each secret, which may have any form; the first key is the one that seals.
+    /// Derives a key from each secret, which may have any form; the first key seals.
     pub fn from_secrets<S: AsRef<[u8]>>(secrets: impl IntoIterator<Item = S>) -> Result<Self, KeyError> {
         let mut ciphers = Vec::new();
         for secret in secrets {

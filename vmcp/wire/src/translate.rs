@@ -35,7 +35,7 @@ use vmcp_json::object::ObjectError;
 /// The reason why a message cannot be translated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TranslateError {
-    /// The backend sent a value that is no object, or an object with a repeated key.
+    /// The backend sent a value that is not an object, or an object with a repeated key.
     #[error("the backend's `{part}`: {reason}")]
     Malformed {
         /// `result`, `error`, `params` or `tool`.

@@ -15,7 +15,7 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600e9),
 ];
 
-/// Reads a duration as Go's `time.ParseDuration` does, without a sign; `None` if it is none.
+/// Reads a duration as Go's `time.ParseDuration` does, without a sign; `None` for another text.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut nanos = 0.0;

@@ -123,7 +123,7 @@ pub enum End {
 /// The reason why a run cannot be continued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContinueError {
-    /// The state is none of this version.
+    /// The state is of another version.
     #[error(
         "the state of the run cannot be read; check which steps have been carried out before you call again"
     )]

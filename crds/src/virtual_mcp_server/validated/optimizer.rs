@@ -13,8 +13,8 @@ use super::super::{
 use crate::embedding_server::EmbeddingServerSpec;
 use crate::fields::headers::SensitiveHeader;
 use crate::fields::references::SecretKeyReference;
+use crate::fields::workload::CACHE_VOLUME;
 use crate::fields::yaml_block::Block;
-use crate::lower::CACHE_VOLUME;
 use crate::problem::Problem;
 
 /// An optimizer that is on.

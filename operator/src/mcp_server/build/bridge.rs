@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use vmcp_config::Isolation;
 use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN, SECRETS_DIR};
 
-use super::super::guards::{GUARDS_DIR, GUARDS_FILE, ValidGuards};
+use super::super::guards::valid_guards::ValidGuards;
+use super::super::guards::{GUARDS_DIR, GUARDS_FILE};
 use super::super::names::{WORKLOAD_NAME, config_map_name, secret_name};
 use super::super::running_bridge::BRIDGE;
 use super::super::validate::ValidMCPServer;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use vmcp_crds::MCPServer;
 use vmcp_crds::lower::PolicyCheck;
 
-use super::callers_order::narrowed;
+use super::removed_callers::narrowed;
 use super::{
     MCPServerNetworkPolicy, NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec,
     RunningIngress, callers as callers_of,

@@ -21,7 +21,7 @@ use super::meta;
 use super::stored_metadata::record_added_keys;
 use crate::runtime::{BuildSettings, Child, ChildKind};
 use crate::virtual_mcp_server::names;
-use crate::virtual_mcp_server::observe::running_workload::WorkloadForm;
+use crate::virtual_mcp_server::objects::workload_form::WorkloadForm;
 use crate::workload::network::{TUNNEL_PORT, operator_pods, port};
 
 /// The metric of the requests that a pod is answering.

@@ -11,13 +11,15 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use vmcp_crds::fields::workload::CACHE_VOLUME;
 use vmcp_crds::lower::{
-    ADMIN_PORT, CACHE_DIR, CACHE_VOLUME, CLIENT_PORT, EVENTS_PORT, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE,
+    ADMIN_PORT, CACHE_DIR, CLIENT_PORT, EVENTS_PORT, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE,
     SCRIPT_JOBS_VARIABLE, SCRIPT_USER_VARIABLE, SECRETS_DIR,
 };
 use vmcp_crds::virtual_mcp_server::{RESTARTED_AT, Validated};
 
-use super::{account, added_servers, kept_volume, needs_token, scripts};
+use super::workload_form::kept_volume;
+use super::{account, added_servers, needs_token, scripts};
 use crate::runtime::BuildSettings;
 use crate::virtual_mcp_server::names::{self, CONFIG_FILE, CONTAINER};
 use crate::virtual_mcp_server::start_settings;

@@ -6,7 +6,8 @@ use kube::ResourceExt;
 use vmcp_crds::GROUP;
 use vmcp_crds::virtual_mcp_server::{Scale, Validated};
 
-use crate::virtual_mcp_server::observe::running_workload::{RunningWorkload, WorkloadForm};
+use crate::virtual_mcp_server::objects::workload_form::WorkloadForm;
+use crate::virtual_mcp_server::observe::running_workload::RunningWorkload;
 
 /// Returns the name of the annotation with the number of pods to come back to.
 pub(super) fn annotation() -> String {

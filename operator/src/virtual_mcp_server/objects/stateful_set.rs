@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use vmcp_crds::embedding_server::AccessMode;
-use vmcp_crds::lower::CACHE_VOLUME;
+use vmcp_crds::fields::workload::CACHE_VOLUME;
 use vmcp_crds::virtual_mcp_server::{ClaimRetention, StorageClaim, StorageVolume, Validated};
 
 use crate::virtual_mcp_server::names;

@@ -7,43 +7,11 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
 use vmcp_crds::virtual_mcp_server::Validated;
 
-use crate::runtime::{ChildKind, Context};
-use crate::virtual_mcp_server::objects::kept_volume;
+use crate::runtime::Context;
+use crate::virtual_mcp_server::objects::workload_form::WorkloadForm;
 use crate::workload::health::PodCounts;
 use crate::workload::rollout::RolloutCounts;
 use crate::workload::{of_deployment, of_stateful_set};
-
-/// Form of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::virtual_mcp_server) enum WorkloadForm {
-    /// The cache ends with its pod.
-    Deployment,
-    /// Each pod has a claim of its own.
-    StatefulSet,
-}
-
-impl WorkloadForm {
-    /// Returns the form that the resource asks for.
-    pub(in crate::virtual_mcp_server) fn wanted(server: &Validated) -> Self {
-        if kept_volume(server).is_some() { Self::StatefulSet } else { Self::Deployment }
-    }
-
-    /// Returns the kind of the object.
-    pub(in crate::virtual_mcp_server) fn kind(self) -> ChildKind {
-        match self {
-            Self::Deployment => ChildKind::Deployment,
-            Self::StatefulSet => ChildKind::StatefulSet,
-        }
-    }
-
-    /// Returns the other form.
-    pub(in crate::virtual_mcp_server) fn other(self) -> Self {
-        match self {
-            Self::Deployment => Self::StatefulSet,
-            Self::StatefulSet => Self::Deployment,
-        }
-    }
-}
 
 /// The workload of a server as it is stored.
 #[derive(Debug, Clone, Default)]

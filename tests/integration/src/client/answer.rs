@@ -13,7 +13,7 @@ pub struct HttpAnswer {
     pub headers: HeaderMap,
     /// The response message as it was sent.
     pub text: String,
-    /// The response message, parsed; null when the body is no JSON.
+    /// The response message, parsed; null when the body is not JSON.
     pub message: Value,
     /// Notifications that came before it on its stream.
     pub notifications: Vec<Value>,
@@ -35,12 +35,12 @@ impl HttpAnswer {
         Self { status, headers, message, notifications: notifications.collect(), text }
     }
 
-    /// Returns the result; fails the test if there is none.
+    /// Returns the result; fails the test without one.
     pub fn result(&self) -> &Value {
         self.message.get("result").unwrap_or_else(|| panic!("no result: {} {}", self.status, self.text))
     }
 
-    /// Returns the JSON-RPC error; fails the test if there is none.
+    /// Returns the JSON-RPC error; fails the test without one.
     pub fn error(&self) -> &Value {
         self.message.get("error").unwrap_or_else(|| panic!("no error: {} {}", self.status, self.text))
     }

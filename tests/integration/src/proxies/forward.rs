@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::http_client;
 
-/// Forwards a request to `url` and its answer back, chunk by chunk; 502 if nobody answers there.
+/// Forwards a request to `url` and its answer back, chunk by chunk; 502 without an answer.
 pub async fn forward(url: &str, method: Method, headers: &HeaderMap, body: Bytes) -> Response {
     let mut request = http_client().request(method, url).body(body);
     for (name, value) in headers.iter().filter(|(name, _)| *name != header::HOST) {

@@ -60,7 +60,7 @@ impl IdentityProvider {
 
     /// Returns a token of a client for any audience.
     pub async fn token_for(&self, client: &str, audience: &str, scope: &str) -> String {
-        // The values have no character that a form escapes but those that every server takes as they are.
+        // Of the characters that a form escapes, the values have only such as every server takes unescaped.
         let form = format!("grant_type=client_credentials&resource={audience}&scope={scope}");
         let ask = http_client().post(format!("{}/token", self.issuer)).body(form);
         let ask = ask.header("content-type", "application/x-www-form-urlencoded");

@@ -40,7 +40,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes `target`, an address with or without `http://`, four times a second.
+    /// Starts a Prometheus that scrapes `target`, an address with or without `http://`, four times a second.
     pub fn start(programs: &PrometheusPrograms, target: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let target = target.trim_start_matches("http://");

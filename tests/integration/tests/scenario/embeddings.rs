@@ -146,7 +146,7 @@ async fn a_dead_service_degrades_search_and_its_return_mends_it() {
     let (vmcp, client) = start(&service, &[&jira]).await;
     let asked = std::time::Instant::now();
     let session = vmcp.legacy().await;
-    // A handshake takes milliseconds. One that waited for the service would take its timeouts and pauses.
+    // A handshake takes milliseconds; waiting for the service would take its timeouts and pauses.
     assert!(asked.elapsed() < std::time::Duration::from_secs(5), "{:?}", asked.elapsed());
     for client in [&client, &session] {
         let found = find(client, "watchers of an issue").await;

@@ -59,7 +59,7 @@ async fn a_request_sent_before_the_shutdown_could_be_known_is_answered() {
     let mut answered = 0;
     while answered < 2 {
         let mut vmcp = Vmcp::new().start().await;
-        // A connection in use, and one that rests without buffers.
+        // A connection in use, and an idle connection without buffers.
         let (mut used, mut resting) = (vmcp.connect().await, vmcp.connect().await);
         for connection in [&mut resting, &mut used] {
             connection.send(REQUEST).await;

@@ -264,7 +264,7 @@ async fn two_backends_of_one_tool_name_are_told_apart_by_every_strategy() {
             Some("create_note"),
         ),
         (json!({"conflictResolution": "manual", "tools": renamed}), Some("create_note"), Some("note")),
-        // Names stay but for those that clash.
+        // Only names that clash change.
         (json!({"conflictResolution": "passthrough"}), Some("a_create_note"), Some("b_create_note")),
     ] {
         let vmcp = Vmcp::new().backend(&a).backend(&b).config(json!({"aggregation": rules})).start().await;

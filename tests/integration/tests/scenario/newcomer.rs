@@ -242,7 +242,7 @@ impl Newcomer {
 
 impl Drop for Newcomer {
     fn drop(&mut self) {
-        // A test that failed leaves no server behind; after any other there is none.
+        // A test that failed leaves no server behind; any other has stopped it.
         let mut stop = std::process::Command::new(binary("vmcp"));
         stop.arg("stop").current_dir(&self.folder).env("HOME", self.home.path()).env_remove("XDG_CACHE_HOME");
         stop.env("VMCP_LISTEN", &self.ports[0]).env("VMCP_ADMIN_LISTEN", &self.ports[1]);
@@ -460,7 +460,7 @@ async fn twenty_two_servers_start_from_an_empty_package_cache() {
     all.as_object_mut().expect("servers").extend(more.as_object().expect("servers").clone());
     let sound: Vec<String> = all.as_object().expect("servers").keys().cloned().collect();
     assert_eq!(sound.len(), 22);
-    // Beside the sound ones stand a program that is not there and one that never answers.
+    // Beside the sound ones stand a missing program and a program that never answers.
     all["missing"] = json!({"command": "no-such-program"});
     all["silent"] = json!({"command": "sleep", "args": ["1000"]});
     newcomer.imports(&all).await;

@@ -110,7 +110,7 @@ async fn a_client_that_cancels_cancels_at_the_backend() {
         });
         eventually(&format!("{tool} to run once more"), async || is_running(3).await).await;
         assert_eq!(client.close().await.status(), 200);
-        // A session of its own at the backend ends there, with what it does.
+        // A session of its own at the backend ends there, with its calls.
         let has_ended = async || {
             let stats = backend.stats().await;
             (stats["cancelled"] == 3 || stats["http"]["DELETE"].as_u64() > Some(0)).then_some(())

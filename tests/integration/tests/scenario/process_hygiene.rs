@@ -74,7 +74,7 @@ async fn a_first_start_of_many_servers_brings_every_sound_one_up() {
 
 #[tokio::test]
 async fn healthy_servers_leave_no_warning_in_the_log() {
-    // It greets twenty times, writes a trace, answers what nobody asked, and has no templates.
+    // It greets twenty times, writes a trace, answers without being asked, and has no templates.
     let missing =
         json!({"do": "error", "code": -32601, "message": "no", "method": "resources/templates/list"});
     let stray = json!({"do": "stray", "method": "tools/list"});

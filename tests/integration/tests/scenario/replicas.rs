@@ -44,7 +44,7 @@ async fn the_answer_to_a_question_finds_its_way_from_the_wrong_replica() {
     let answer = messages.next().await.expect("an answer").to_string();
     assert!(answer.contains("decline"), "{answer}");
     assert_eq!(other.metric("vmcp_requests_forwarded_total").await, 1);
-    // A session of somebody else gets nowhere with the id.
+    // The session of another client gets nowhere with the id.
     let mut messages = Messages::of(client.open("tools/call", ask()).await);
     let question = messages.next().await.expect("a question");
     let stranger = Client::legacy(&other.url, REVISION, "stranger").await;

@@ -1,4 +1,4 @@
-//! Slow clients: those that send or read too slowly, and too many at once, are bounded, told where that is
+//! Slow clients: clients that send or read too slowly, and too many at once, are bounded, told where that is
 //! possible, and counted.
 
 use serde_json::json;

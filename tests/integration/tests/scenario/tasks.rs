@@ -21,7 +21,7 @@ async fn start_with_backends(backends: &[Fixture]) -> Vmcp {
     vmcp
 }
 
-/// The id in a task, which is none of the backend's own.
+/// The id in a task, which differs from the backend's own.
 fn id_of(task: &Value) -> String {
     let id = task["taskId"].as_str().unwrap_or_else(|| panic!("{task}"));
     assert!(id.len() > 64, "{id} is sealed");

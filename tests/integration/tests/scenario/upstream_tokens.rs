@@ -1,5 +1,5 @@
 //! People who sign in through vmcp at a real identity provider, with the OAuth client of the official SDK:
-//! the backend that names the provider gets their token, nobody else does.
+//! only the backend that names the provider gets their token.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use vmcp_integration::{
     run_script,
 };
 
-/// Starts a server that answers nobody without a bearer token, in front of a fixture; returns its URL.
+/// Starts a server that wants a bearer token, in front of a fixture; returns its URL.
 async fn guarded(fixture: &Fixture) -> String {
     async fn mcp(
         State(behind): State<Arc<str>>,

@@ -72,7 +72,7 @@ fn make_cgroups(name: &str) {
     let hierarchies = match available {
         Ok(controllers) => {
             for controller in controllers.split_whitespace() {
-                // Most controllers are enabled already; the kubelet names those that cannot be.
+                // Most controllers are enabled already; the kubelet names the others.
                 drop(fs::write(root.join("cgroup.subtree_control"), format!("+{controller}")));
             }
             vec![root.to_owned()]

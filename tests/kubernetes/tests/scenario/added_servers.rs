@@ -19,7 +19,7 @@ use super::backends::{await_condition, deployment, place};
 const VALUE: &str = "hunter2-of-a-person";
 /// Base64 of [`VALUE`], as Secrets have it.
 const ENCODED: &str = "aHVudGVyMi1vZi1hLXBlcnNvbg==";
-/// Rights of somebody who may add servers, and read Secrets but not write them.
+/// Rights of a person who may add servers, and read Secrets but not write them.
 const RIGHTS: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -99,7 +99,7 @@ async fn yaml(place: &Namespace, object: &str) -> String {
     place.cluster().kubectl(&arguments).await.expect("the object")
 }
 
-/// Checks that a Secret has the value under `key`, and that `owner` is the one that it goes with.
+/// Checks that a Secret has the value under `key`, and that it goes with `owner`.
 async fn assert_holds(place: &Namespace, secret: &str, key: &str, value: &str, owner: &str) {
     let found = place.get::<Secret>(secret).await.expect("the Secret");
     assert_eq!(found.data.unwrap_or_default()[key].0, value.as_bytes());

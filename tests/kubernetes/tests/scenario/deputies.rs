@@ -1,5 +1,5 @@
-//! Tenants who may write the operator's resources and little else, and the attempts to have the operator make
-//! or read what they may not.
+//! Confused deputies: tenants with rights on the operator's resources alone, and their attempts to have the
+//! operator make or read objects beyond these rights.
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};

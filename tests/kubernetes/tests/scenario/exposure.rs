@@ -145,7 +145,7 @@ async fn routes_autoscalers_and_monitors_are_made_as_they_are_asked_for() {
     assert_eq!(route["spec"]["rules"][0]["filters"][0]["extensionRef"]["kind"], "Limit");
     assert_eq!(route["metadata"]["annotations"]["note"], "a");
     assert_eq!(route["metadata"]["labels"]["team"], "b");
-    // The API server adds defaults beside what is asked for, which is no drift.
+    // The API server adds defaults beside the fields that are asked for: not a drift.
     assert_writes_nothing::<VirtualMCPServer>(&place, &operator, "x").await;
     let scaler = place.json("hpa/x-vmcp").await;
     assert_eq!(scaler["spec"]["behavior"]["scaleDown"]["policies"][0]["periodSeconds"], 60);

@@ -91,7 +91,7 @@ async fn argo_and_flux_follow_a_server_from_its_creation_to_its_end() {
     }
     let place = cluster.namespace("gitops").await;
     cluster.define_resources().await;
-    // No operator yet: nothing has seen the resource, and nobody may take it for one that is in force.
+    // No operator yet: nothing has seen the resource, and no client may take it for a resource in force.
     apply(&place, "MCPServer", "time", SERVER).await;
     apply(&place, "VirtualMCPServer", "x", "{}").await;
     judge.sees(&place, "mcpserver/time", UNDER_WAY).await;

@@ -1,4 +1,5 @@
-//! `spec.resourceOverrides`: labels and annotations of what the operator makes, on a real API server.
+//! `spec.resourceOverrides`: labels and annotations of the objects that the operator makes, on a real API
+//! server.
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};

@@ -21,7 +21,7 @@ async fn a_profile_becomes_a_network_policy_and_says_what_it_cannot() {
     assert!(closed["egress"].as_array().is_none_or(Vec::is_empty), "{closed}");
     assert_writes_nothing::<MCPServer>(&place, &operator, "s").await;
 
-    // A guard that is missing is no reason to open: pods of the version before run on as they are.
+    // A missing guard opens nothing: pods of the version before run on as they are.
     let reference = json!({ "type": "configmap", "name": "profiles", "key": "github.json" });
     place.edit::<MCPServer>("s", json!({ "spec": { "permissionProfile": reference } })).await;
     let message = await_condition::<MCPServer>(&place, "s", "Valid", "False", "ConfigInvalid").await;

@@ -113,7 +113,7 @@ async fn toolhives_manifests_are_served_in_its_own_group() {
         .await;
     operator.at_rest(&place, "VirtualMCPServer", 2).await;
 
-    // The other group is a world of its own: its servers have no backends here, and take nobody's objects.
+    // The other group is a world of its own: its servers have no backends here, and take no objects.
     let ours = |name: &str| {
         let api_version = "toolhive.stacklok.com/v1alpha1";
         json!({"apiVersion": api_version, "kind": "VirtualMCPServer", "metadata": {"name": name}, "spec": {}})

@@ -19,7 +19,7 @@ use self::browser::Browser;
 use self::pending_logins::{Login, LoginId};
 use self::person::Person;
 use super::AuthServer;
-use super::client::authorization_request::{AuthorizationRequest, Refused, client_answer};
+use super::client::authorization_request::{AuthorizationRequest, RefusedAuthorization, client_answer};
 use super::client::form::Form;
 use super::endpoint::{Answer, Endpoint, EndpointRequest, redirect};
 use super::oauth_error::{OAuthError, SERVER_ERROR, UNAVAILABLE, error};
@@ -90,8 +90,8 @@ impl AuthServer {
         };
         let wanted = match AuthorizationRequest::read(&form, &self.config, &self.seals) {
             Ok(wanted) => wanted,
-            Err(Refused::Page(words)) => return pages::error(StatusCode::BAD_REQUEST, words),
-            Err(Refused::Redirect { redirect_uri, state, error }) => {
+            Err(RefusedAuthorization::Page(words)) => return pages::error(StatusCode::BAD_REQUEST, words),
+            Err(RefusedAuthorization::Redirect { redirect_uri, state, error }) => {
                 let parameters = [("error", error.code), ("error_description", error.description)];
                 let to = client_answer(&redirect_uri, state.as_deref(), &self.config.issuer, &parameters);
                 let answer = to.as_ref().and_then(redirect).unwrap_or_else(failed);

@@ -111,7 +111,7 @@ pub(crate) struct NoToken {
 }
 
 /// Failure of one request: a status and the provider's words.
-struct Refused {
+struct RefusedTokenRequest {
     status: StatusCode,
     answer: ErrorAnswer,
 }
@@ -166,7 +166,7 @@ impl Provider {
             self.secret_in_body.store(true, Ordering::Relaxed);
             return Ok(answer);
         }
-        let Refused { status, answer: ErrorAnswer { error, error_description } } = refused;
+        let RefusedTokenRequest { status, answer: ErrorAnswer { error, error_description } } = refused;
         let code = if error.is_empty() { format!("HTTP {}", status.as_u16()) } else { quoted(&error) };
         let failed = format!("it refused with {code}{}", remedy(&error));
         // Errors of the provider's own (5xx) pass; refusals of a grant do not.
@@ -178,7 +178,7 @@ impl Provider {
         &self,
         form: &[(&str, &str)],
         secret_in_body: bool,
-    ) -> Result<Result<TokenAnswer, Refused>, OutgoingError> {
+    ) -> Result<Result<TokenAnswer, RefusedTokenRequest>, OutgoingError> {
         let unreachable =
             |error: &reqwest::Error| self.failed("it cannot be reached; try again later", &plain(error));
         let request = self.request(form, secret_in_body)?;
@@ -187,14 +187,14 @@ impl Provider {
         let answer = read(response).await.map_err(|error| unreachable(&error))?;
         if !status.is_success() {
             let answer = serde_json::from_slice(&answer).unwrap_or_default();
-            return Ok(Err(Refused { status, answer }));
+            return Ok(Err(RefusedTokenRequest { status, answer }));
         }
         // The parser's own words could quote a token.
         let malformed = |_| self.failed("its answer holds no token", "");
         serde_json::from_slice(&answer).map(Ok).or_else(|error| {
             // GitHub refuses with HTTP 200.
             match serde_json::from_slice::<ErrorAnswer>(&answer) {
-                Ok(answer) if !answer.error.is_empty() => Ok(Err(Refused { status, answer })),
+                Ok(answer) if !answer.error.is_empty() => Ok(Err(RefusedTokenRequest { status, answer })),
                 _ => Err(malformed(error)),
             }
         })

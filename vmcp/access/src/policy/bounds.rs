@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 pub(super) const ARGUMENT: &str = "arg_";
 /// Entry of the context that holds all arguments.
 pub(super) const ARGUMENTS: &str = "arguments";
+/// Suffixes of attributes that are worked out from an entry.
+pub(super) const DERIVED: [&str; 3] = ["_present", "_long", "_text"];
 
 /// Value that a condition is bounded by.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Evaluation of one question: each spelling of the item and of its arguments is asked about.
+//! Evaluation of one question, for each spelling of the item and of its arguments.
 
 use std::borrow::Cow;
 

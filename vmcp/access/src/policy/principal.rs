@@ -1,5 +1,5 @@
-//! [`PolicyNames`]: the names that policies know a client and its groups by. Two sources of identities may
-//! have a subject of the same name; in a policy neither is the other's client.
+//! [`PolicyNames`]: the names of a client and its groups in policies. Two sources of identities may have a
+//! subject of the same name; policies tell the two apart.
 
 pub(super) mod groups;
 

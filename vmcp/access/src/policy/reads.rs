@@ -8,7 +8,6 @@ use serde_json::Value;
 use vmcp_wire::letter_case::folded;
 
 use super::bounds::{ARGUMENT, ARGUMENTS};
-use super::values::DERIVED;
 
 /// Prefix of the attributes that hold claims.
 pub(super) const CLAIM: &str = "claim_";

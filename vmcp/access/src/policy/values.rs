@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use cedar_policy::RestrictedExpression;
 
-use super::bounds::{ARGUMENT, ARGUMENTS};
+use super::bounds::{ARGUMENT, ARGUMENTS, DERIVED};
 use super::reads::Reads;
 use crate::exact_json::{Entries, Json, entry};
 
@@ -80,9 +80,6 @@ pub(super) fn attributes(entries: &Entries, prefix: &str, reads: &Reads) -> Resu
     }
     Ok(attributes)
 }
-
-/// Suffixes of attributes that are worked out from an entry.
-pub(super) const DERIVED: [&str; 3] = ["_present", "_long", "_text"];
 
 /// Returns the attribute with this name: an entry's own value, or a value derived from an entry.
 fn attribute(entries: &Entries, name: &str) -> Result<Option<RestrictedExpression>, &'static str> {

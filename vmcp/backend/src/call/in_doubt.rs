@@ -32,7 +32,7 @@ impl InDoubt {
         }
     }
 
-    /// Returns what the backend has sent since then that is no message, behind a separator. Only two-way
+    /// Returns what the backend has sent since then that is not a message, behind a separator. Only two-way
     /// streams have it: over HTTP such an answer ends its call.
     pub(super) fn stray_since(&self, since: Instant) -> String {
         let connection = self.connection.lock();

@@ -14,7 +14,7 @@ use vmcp_wire::translate;
 use crate::request::{Request, RpcOutcome, SessionId};
 
 /// Visits and tasks of one connection whose session is remembered; one more forgets the least recently used,
-/// whose end is then told to nobody.
+/// whose end is then told to no client.
 const MAX_REMEMBERED: usize = 10_000;
 /// Length of an id in bytes up to which it is remembered.
 const MAX_ID_LENGTH: usize = 256;

@@ -8,7 +8,7 @@ use crate::policy::settings::BackendSettings;
 
 /// Time between two listings from which the second is no flapping: it starts the debounce again.
 const CALM: Duration = Duration::from_secs(30);
-/// Announced listings in a row that are no flapping either: somebody edits the backend's tools.
+/// Announced listings in a row that do not count as flapping either: a person edits the backend's tools.
 const FREE_FLAPS: u32 = 10;
 /// Doublings of the debounce at most: 200 ms become 25.6 s. A full listing costs both ends too much to follow
 /// each announcement of a backend that never stops.

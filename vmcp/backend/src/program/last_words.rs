@@ -8,7 +8,7 @@ use vmcp_config::KnownSecrets;
 /// Lines kept; older ones are forgotten.
 const MAX_LINES: usize = 5;
 
-/// The last lines of a program's standard error, and those of its standard output that are no messages.
+/// The last lines of a program's standard error, and those of its standard output that are not messages.
 #[derive(Debug)]
 pub(crate) struct LastWords {
     lines: Mutex<VecDeque<String>>,

@@ -9,6 +9,7 @@
 //! | `bun_cache` | folders in bun's cache |
 //! | `uv_environment` | programs in uv's environments, as uv answers |
 //! | `package_run` | a backend whose program a runner starts; asks the runner |
+//! | `pinned_program` | a program found: its package, version and path |
 //! | `pinned` | the programs found, one file each |
 
 mod bun_cache;
@@ -16,8 +17,10 @@ mod command_line;
 mod npm_cache;
 mod package_run;
 mod pinned;
+mod pinned_program;
 mod pnpm_cache;
 mod uv_environment;
 
 pub use package_run::PackageRun;
-pub use pinned::{PinnedProgram, PinnedPrograms};
+pub use pinned::PinnedPrograms;
+pub use pinned_program::PinnedProgram;

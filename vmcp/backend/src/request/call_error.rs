@@ -70,7 +70,7 @@ pub enum CallError {
         after: Duration,
         /// [`Transmission::NotSent`] if the call waited for a connection all the time.
         transmission: Transmission,
-        /// Output of the server meanwhile that is no message.
+        /// Output of the server meanwhile that is not a message.
         detail: Detail,
     },
     /// The circuit breaker is open: nothing was sent.

@@ -170,7 +170,7 @@ impl Drop for EventSender {
 impl Drop for EventReceiver {
     fn drop(&mut self) {
         self.0.room.close();
-        // A question that is dropped tells its backend that nobody answers.
+        // A dropped question tells its backend that no answer comes.
         let mut state = self.0.state.lock();
         state.is_closed = true;
         let unread = std::mem::take(&mut state.events);

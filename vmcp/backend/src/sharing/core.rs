@@ -29,7 +29,7 @@ pub(crate) const MAX_CONCURRENT_SUBSCRIBES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct BackendCore {
     pub(crate) facts: Arc<Facts>,
-    /// The connection that calls use. Empty while there is none.
+    /// The connection that calls use. Empty while none is open.
     pub(crate) current: ArcSwapOption<Connection>,
     /// Progress of connecting; the connector writes it.
     pub(crate) rounds: watch::Sender<ConnectRounds>,

@@ -87,7 +87,7 @@ async fn connect(
     };
     let route = channel.inbound.route_opening(Arc::clone(opener));
     if placement.era == Era::Modern {
-        // There is no handshake: each request says everything.
+        // This era has no handshake: each request says everything.
         return Ok((Connection::new(facts, channel, Arc::clone(&main.server)), route));
     }
     let info = client.info.as_deref().filter(|_| placement.named);

@@ -1,8 +1,5 @@
 //! One upstream session: a connection that a client, or some clients that count as one, have for themselves:
 //! an HTTP session, an event stream or a process.
-//!
-//! This file and `session_pool` name each other: the pool makes the leases, and a lease may end its session
-//! in the pool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +10,11 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::connection::Connection;
-use crate::inbound::RouteGuard;
 use crate::policy::relisting::Relisting;
 use crate::sharing::placement::Placement;
-use crate::sharing::session_pool::SessionPool;
 use crate::sharing::session_stream::SessionStream;
 
-/// A place in the [`SessionPool`]: empty until the first call opens the
+/// A place in the [pool](crate::sharing::session_pool): empty until the first call opens the
 /// session, and empty again after [`UpstreamSession::end`].
 #[derive(Debug)]
 pub(crate) struct UpstreamSession {
@@ -47,7 +42,7 @@ struct Usage {
     last_used: Instant,
 }
 
-/// Listings of one session's own connection: one at a time, and one that waits.
+/// Listings of one session's own connection: one at a time, and one more that waits.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRelisting {
     /// Held by the listing under way.
@@ -67,41 +62,6 @@ impl SessionRelisting {
     }
 }
 
-/// A call's hold on an [`UpstreamSession`]; a leased session is never idle.
-#[derive(Debug)]
-pub(crate) struct SessionLease {
-    session: Arc<UpstreamSession>,
-    /// Set if the session ends with the lease.
-    ends_in: Option<Arc<SessionPool>>,
-    /// Routes to the call for which the session was opened what the server said before it.
-    pub(crate) route: Option<RouteGuard>,
-}
-
-impl SessionLease {
-    /// The leased session.
-    pub(crate) fn session(&self) -> &Arc<UpstreamSession> {
-        &self.session
-    }
-
-    /// Makes the session, which is in `pool`, end with the lease.
-    pub(crate) fn ends_in(&mut self, pool: Arc<SessionPool>) {
-        self.ends_in = Some(pool);
-    }
-}
-
-impl Drop for SessionLease {
-    fn drop(&mut self) {
-        {
-            let mut usage = self.session.usage.lock();
-            usage.calls -= 1;
-            usage.last_used = Instant::now();
-        }
-        if let Some(pool) = self.ends_in.take() {
-            pool.forget(self.session.placement.key);
-        }
-    }
-}
-
 impl UpstreamSession {
     pub(crate) fn new(placement: Placement) -> Self {
         Self {
@@ -115,14 +75,18 @@ impl UpstreamSession {
         }
     }
 
-    /// Takes a lease. The caller holds the lock of the pool, so that the reaper cannot see the session idle
-    /// in between.
-    pub(crate) fn lease(self: &Arc<Self>) -> SessionLease {
+    /// Notes a lease that is out.
+    pub(crate) fn begin_use(&self) {
         let mut usage = self.usage.lock();
         usage.calls += 1;
         usage.served += 1;
-        drop(usage);
-        SessionLease { session: Arc::clone(self), ends_in: None, route: None }
+    }
+
+    /// Notes the end of a lease.
+    pub(crate) fn end_use(&self) {
+        let mut usage = self.usage.lock();
+        usage.calls -= 1;
+        usage.last_used = Instant::now();
     }
 
     /// The session's connection, if it is open.

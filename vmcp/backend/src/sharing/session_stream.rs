@@ -1,4 +1,4 @@
-//! The GET stream of one upstream session: opened while somebody can take what the server sends on it, closed
+//! The GET stream of one upstream session: opened while a client can take the server's messages, closed
 //! when the session is idle, opened again by the next call.
 
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl SessionStream {
     }
 
     /// Waits up to `patience` for what [`SessionStream::follow`] returned: a question that the server asks
-    /// before has nobody to go to. A server that holds its answer back is waited for once in a session.
+    /// before has no client to go to. A server that holds its answer back is waited for once in a session.
     pub(crate) async fn answered(&self, opened: oneshot::Receiver<()>, patience: Duration) {
         if !self.is_held_back() && timeout(patience, opened).await.is_err() {
             self.held_back.store(true, Ordering::Relaxed);

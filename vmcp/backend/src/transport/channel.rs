@@ -118,7 +118,7 @@ impl Channel {
         Ok(outcome)
     }
 
-    /// Returns the beginning of what the server said, without the secrets that it was sent.
+    /// Returns the beginning of the server's words, without the secrets that it was sent.
     pub(crate) fn words(&self, bytes: &[u8]) -> ServerWords {
         match &self.link {
             Link::Http(http) => http.words(bytes, None),

@@ -98,7 +98,7 @@ impl Endpoint {
         Self { credentials, cookies: Arc::default(), is_shared: false, ..self.clone() }
     }
 
-    /// Keeps no cookies: there is no session that they could belong to.
+    /// Keeps no cookies: the endpoint has no session for them.
     pub(super) fn refuse_cookies(&self) {
         self.cookies.refuse();
     }

@@ -50,7 +50,7 @@ struct Inner {
     revision: OnceLock<HeaderValue>,
     /// The headers of messages, written again when one of the two above becomes known.
     prepared: ArcSwap<HeaderMap>,
-    /// An event that is no message has come.
+    /// An event that is not a message has come.
     skipped: AtomicBool,
     /// Credentials with which the connection was opened last.
     proof: ArcSwapOption<SentProof>,

@@ -108,7 +108,7 @@ pub(crate) enum RefusedAnswer {
 /// Most bytes of scopes that are shown; longer ones are left out.
 const MAX_SCOPE_BYTES: usize = 512;
 
-/// Returns the scopes of a challenge `insufficient_scope`. Their characters are those that RFC 6749 allows,
+/// Returns the scopes of a challenge `insufficient_scope`. Their characters are the ones of RFC 6749,
 /// so that nothing else of a server gets into logs.
 fn missing_scopes(challenge: &str) -> Option<&str> {
     let rest = challenge.contains("insufficient_scope").then_some(challenge)?;
@@ -131,7 +131,7 @@ impl LinkError {
         Self::Refused { status, scopes, sign_in, said }
     }
 
-    /// Makes the error of a lost session from what the server answered.
+    /// Makes the error of a lost session from the server's answer.
     pub(crate) fn session_lost(answer: Result<RpcOutcome, Self>) -> Self {
         Self::SessionLost(match answer {
             Ok(RpcOutcome::Error(error)) => Some(Box::new(RefusedAnswer::Error(error))),

@@ -45,7 +45,7 @@ pub(crate) struct Mux {
     closed: CancellationToken,
     /// Budget of all answers in memory.
     budget: ByteBudget,
-    /// Messages that were no JSON-RPC.
+    /// Messages that were not JSON-RPC.
     ignored: AtomicU64,
     /// The last of them, and when it came.
     stray: Mutex<Option<(Instant, ServerWords)>>,
@@ -227,12 +227,12 @@ impl Mux {
         self.closed.cancel();
     }
 
-    /// Logs an answer that nobody waits for: it comes late, after a time limit, from healthy servers too.
+    /// Logs an answer without a waiting call: it comes late, after a time limit, from healthy servers too.
     fn ignore_answer(id: &str) {
         tracing::debug!(id, "ignored an answer to no request under way");
     }
 
-    /// Counts something that is no message, logs its beginning and returns it. The first one is worth a line,
+    /// Counts bytes that are not a message, logs their beginning and returns it. The first is worth a line,
     /// not a warning: many healthy programs greet on their standard output.
     pub(crate) fn ignore(&self, why: &str, bytes: &[u8]) -> ServerWords {
         let count = self.ignored.fetch_add(1, Ordering::Relaxed) + 1;
@@ -251,7 +251,7 @@ impl Mux {
         words
     }
 
-    /// Returns what came last that is no message, if it came since then.
+    /// Returns the last bytes that are not a message, if they came since then.
     pub(crate) fn stray_since(&self, since: Instant) -> Option<ServerWords> {
         let stray = self.stray.lock();
         stray.as_ref().filter(|(at, _)| *at >= since).map(|(_, words)| words.clone())
@@ -290,8 +290,8 @@ impl Mux {
     }
 }
 
-/// The number of the request that a message answers, and its keys; `None` if the message is no answer, or has
-/// to be parsed to know.
+/// The number of the request that a message answers, and its keys; `None` for a message that answers nothing,
+/// or has to be parsed to know.
 fn scan(bytes: &[u8]) -> Option<(u64, ScannedKeys)> {
     let mut scanner = Scanner::default();
     let found = scanner.push(bytes).and_then(|()| scanner.finish()).ok()?;

@@ -9,7 +9,7 @@ use crate::transport::endpoint::Endpoint;
 use crate::transport::link_error::{self, HttpRefusal, LinkError, ServerWords};
 use crate::transport::mux::Mux;
 
-/// Returns the error of a response whose status is no success.
+/// Returns the error of a response without a status of success.
 pub(super) async fn refusal(endpoint: &Endpoint, mux: &Mux, response: Response<ResponseBody>) -> LinkError {
     let (head, said) = words(endpoint, mux, response).await;
     match head.status {

@@ -37,8 +37,8 @@ use crate::program::program_activity::ProgramActivity;
 use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
 
-/// Lines that are no message, blank ones included, after which reading pauses for [`STRAY_PAUSE`]: a program
-/// that floods such lines is slowed down (backpressure) and leaves the thread to others.
+/// Lines that are not messages, blank ones included, after which reading pauses for [`STRAY_PAUSE`]: a
+/// program that floods such lines is slowed down (backpressure) and leaves the thread to others.
 const STRAY_LINES: u32 = 64;
 const STRAY_PAUSE: Duration = Duration::from_millis(1);
 /// Number of the signal that asks a process to end.

@@ -94,7 +94,7 @@ async fn connect_once(
     hint: EraHint,
     known: bool,
 ) -> Result<(Connection, Duration), LinkError> {
-    // A closed semaphore is no reason not to start; nothing closes it.
+    // Starts also with a closed semaphore; nothing closes it.
     let slot = if facts.spec.starts_process() {
         facts.settings().starts.clone().acquire_owned().await.ok()
     } else {

@@ -21,7 +21,7 @@ pub(super) enum ListFailure {
     Link(LinkError),
     /// The server answered with a JSON-RPC error.
     Refused { code: Option<i64>, message: String },
-    /// The server answered with something that is no page.
+    /// The server answered with something that is not a page.
     Page(PageError),
     /// No answer within this time, or none yet.
     Silent(Option<Duration>),

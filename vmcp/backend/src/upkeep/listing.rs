@@ -22,7 +22,7 @@ use crate::request::{Request, RpcOutcome};
 use crate::transport::LinkError;
 use crate::upkeep::list_failure::ListFailure;
 
-/// Pages read of one list; a list with more has no end, and those that came are served.
+/// Pages read of one list; a list with more has no end, and the pages that came are served.
 const MAX_PAGES: usize = 500;
 /// Pages in a row without a new entry after which a list has no end. A server that filters may send a few.
 const MAX_BARREN_PAGES: usize = 20;
@@ -182,7 +182,8 @@ impl<'a> ListingRound<'a> {
             (ListState::Asked, None) => &ListFailure::Silent(None),
             (ListState::Failed(failure), _) => failure,
         };
-        // Pages that came are of less use than a whole list of before, and of more than one that was cut too.
+        // Pages that came are of less use than a whole list of before, and of more use than a list that was
+        // cut too.
         let before = self.previous.and_then(|previous| {
             let extent = previous.fault(kind(list)).map(|fault| fault.extent);
             let is_whole = extent.is_none_or(|extent| extent == ListExtent::Earlier);

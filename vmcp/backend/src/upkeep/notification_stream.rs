@@ -216,7 +216,7 @@ impl NotificationStream {
         }
     }
 
-    /// Waits for the end of the stream, for ever if there is none.
+    /// Waits for the end of the stream; for ever without a stream.
     async fn ended(&mut self) -> StreamEnd {
         let Some(stream) = &mut self.stream else { return std::future::pending().await };
         let result = (&mut stream.task).await;

@@ -39,7 +39,7 @@ async fn follow(core: &Arc<BackendCore>) {
             },
         };
         for session in announced {
-            // One relisting under way and one that waits see everything that was announced before.
+            // One relisting under way and one waiting see everything that was announced before.
             if let Some(upstream) = core.sessions.of_client(session).filter(|own| own.relisting.queue()) {
                 let (core, slots) = (Arc::clone(core), Arc::clone(&slots));
                 tokio::spawn(

@@ -1,4 +1,4 @@
-//! Calls: sessions that are lost, streams, progress, deadlines, cancellation, and answers that are none.
+//! Calls: sessions that are lost, streams, progress, deadlines, cancellation, and malformed answers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Listing everything: pages, kinds, and entries that are no good.
+//! Listing everything: pages, kinds, and malformed entries.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Eras: the one that is spoken, and requests written in its terms.
+//! Eras: the choice of one, and requests written in its terms.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::support::server::{Reply, Server};
 use crate::support::{call, params_of, result, settings, spec, wait_for_state};
 
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
-/// Params with a reserved key of the other era and one that no gateway knows.
+/// Params with a reserved key of the other era and an unknown key.
 const PARAMS: &str = r#"{"name":"echo", "arguments":{"n":1.0},"_meta":{"io.modelcontextprotocol/protocolVersion":"1999-01-01","vendor/x":[1]}}"#;
 
 fn request(params: &OwnedParams) -> Request<'_> {

@@ -286,7 +286,7 @@ async fn the_era_of_a_program_does_not_depend_on_the_time_of_its_start() {
     assert_eq!((answered.era, result(&answered)), (Era::Modern, r#"{"era":"modern"}"#));
     backend.stop().await;
 
-    // One that speaks the modern era alone need not start again.
+    // A server of the modern era alone need not start again.
     let modern = dual.replace("pinned=legacy; reply \"$initialized\"", "refuse");
     let backend = Backend::start(spec("b", shell(&modern)), settings, None);
     assert_eq!(call(&backend, "echo").await.unwrap().era, Era::Modern);

@@ -268,7 +268,7 @@ async fn a_process_is_ready_for_the_next_session_while_sessions_follow_each_othe
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(lines("").len(), 2, "one client has no process to spare");
     assert_eq!(count(2).await, r#"{"n":1}"#);
-    // The main process, those of two clients, and one that nobody has spoken to.
+    // The main process, those of two clients, and an unused one.
     let all = eventually("a process to spare", || Some(lines("")).filter(|all| all.len() == 4)).await;
     assert!(!lines(".introduced").contains(&all[3]));
     assert_eq!(count(3).await, r#"{"n":1}"#);

@@ -25,6 +25,7 @@ mod isolation;
 mod package_runners;
 mod plain_connections;
 mod processes;
+mod program_starts;
 mod proxies;
 mod questions;
 mod sessions;

@@ -155,7 +155,7 @@ async fn a_connection_that_the_server_closed_is_replaced_and_the_call_sent_once(
     for _ in 0..20 {
         let response = call(&backend, "echo").await.unwrap();
         assert!(result(&response).contains("content"));
-        // The end must have arrived: no pool can see one that has not.
+        // The end must have arrived: before that, no pool can see it.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(server.calls(), 20, "each call was executed once");

@@ -20,7 +20,7 @@ const ALL: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{
 const ELICIT: &str =
     r#"{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"name?"}}"#;
 
-/// Streams that a script opened, by what opened them: the session of a GET, the tool of a call.
+/// Streams that a script opened, by their opener: the session of a GET, the tool of a call.
 #[derive(Clone, Default)]
 struct Streams(Arc<Mutex<Vec<(String, Stream)>>>);
 

@@ -170,7 +170,7 @@ async fn sessions_end_when_idle_and_the_oldest_when_there_are_too_many() {
         all.map(|seen| seen.header("mcp-session-id").unwrap().to_owned()).collect::<Vec<_>>()
     };
     eventually("the end of the idle one", || (ended() == ["s2", "s4"]).then_some(())).await;
-    // The session of the client that listens outlives one that is used later and then left idle.
+    // The session of the client that listens outlives a session that is used later and then left idle.
     call_as(&backend, Some([4; 16]), client("{}")).await.unwrap();
     eventually("the end of the next idle one", || (ended() == ["s2", "s4", "s5"]).then_some(())).await;
     backend.listen_session([2; 16], false);

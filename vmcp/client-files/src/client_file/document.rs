@@ -48,7 +48,7 @@ impl Document {
         }
     }
 
-    /// Returns the members of the map at `place`; none if there is no map.
+    /// Returns the members of the map at `place`; none without a map.
     pub(crate) fn entries(&self, place: &[String]) -> Vec<(String, Value)> {
         let value = match self {
             // A file of Claude Code may hold megabytes of history: the map alone is converted.

@@ -1,27 +1,18 @@
 //! Dialects of other clients: the places where their files keep servers, and one set of keys for all.
 
 mod pairs;
+mod places;
+mod reading;
 mod references;
+mod server;
 pub(super) mod switches;
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Places of a map of servers, by JSON pointer: Claude, Cursor, Windsurf, Gemini, Cline, Roo, Kiro, Copilot
-/// CLI, LM Studio, Continue; Amp; VS Code; Codex; Zed; Goose; opencode.
-const PLACES: [&str; 8] = [
-    "/mcpServers",
-    "/amp.mcpServers",
-    "/servers",
-    "/mcp/servers",
-    "/mcp_servers",
-    "/context_servers",
-    "/extensions",
-    "/mcp",
-];
+pub(super) use self::places::{FoundServer, servers};
+pub(super) use self::reading::{Reading, counts_seconds, is_gemini, is_opencode};
+pub(super) use self::server::Server;
+
 /// Keys of other dialects, and the key of [`Server`] that means the same.
 const SYNONYMS: [(&str, &str); 13] = [
     ("httpUrl", "url"),
@@ -38,152 +29,6 @@ const SYNONYMS: [(&str, &str); 13] = [
     ("disabledTools", "without"),
     ("disabled_tools", "without"),
 ];
-/// Numbers from here on are milliseconds, as Claude and Gemini write time limits. Codex names its unit, and
-/// files of Cline, Roo and Goose have seconds alone ([`Reading::counts_seconds`]).
-const FIRST_MILLISECONDS: f64 = 1_000.0;
-
-/// One server of another client's file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Server {
-    pub(super) command: Option<String>,
-    #[serde(deserialize_with = "lenient::words")]
-    pub(super) args: Vec<String>,
-    pub(super) env: BTreeMap<String, Value>,
-    pub(super) cwd: Option<String>,
-    #[serde(rename = "type", alias = "transport")]
-    pub(super) kind: Option<String>,
-    pub(super) url: Option<String>,
-    #[serde(deserialize_with = "lenient::texts")]
-    pub(super) headers: BTreeMap<String, String>,
-    #[serde(deserialize_with = "lenient::boolean")]
-    pub(super) disabled: bool,
-    #[serde(deserialize_with = "lenient::number")]
-    pub(super) timeout: Option<f64>,
-    /// Time limit of a call, in seconds (Codex).
-    #[serde(deserialize_with = "lenient::number")]
-    pub(super) tool_timeout_sec: Option<f64>,
-    /// Time limit of the start, in seconds (Codex).
-    #[serde(deserialize_with = "lenient::number")]
-    pub(super) startup_timeout_sec: Option<f64>,
-    /// Time limit of the start, in milliseconds (Codex, opencode, Continue).
-    #[serde(deserialize_with = "lenient::number", alias = "connectionTimeout")]
-    pub(super) startup_timeout_ms: Option<f64>,
-    /// The only tools that the client uses.
-    #[serde(deserialize_with = "lenient::words")]
-    pub(super) only: Vec<String>,
-    /// Tools that the client does not use.
-    #[serde(deserialize_with = "lenient::words")]
-    pub(super) without: Vec<String>,
-    #[serde(flatten)]
-    pub(super) others: Map<String, Value>,
-}
-
-impl Server {
-    /// Returns the texts in which a server may refer to variables.
-    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
-        let single = [&self.command, &self.cwd, &self.url].into_iter().flatten();
-        let others = single.chain(&self.args).chain(self.headers.values()).map(String::as_str);
-        others.chain(self.env.values().filter_map(Value::as_str))
-    }
-
-    /// Time limit of a call, in seconds.
-    pub(super) fn timeout_seconds(&self) -> Option<f64> {
-        let of_any_unit =
-            |timeout: f64| if timeout < FIRST_MILLISECONDS { timeout } else { timeout / 1_000.0 };
-        let timeout = self.tool_timeout_sec.or(self.timeout.map(of_any_unit));
-        timeout.filter(|timeout| timeout.is_finite() && *timeout > 0.0)
-    }
-
-    /// Time limit of the start, in seconds.
-    pub(super) fn start_seconds(&self) -> Option<f64> {
-        let start = self.startup_timeout_sec.or(self.startup_timeout_ms.map(|start| start / 1_000.0));
-        start.filter(|start| start.is_finite() && *start > 0.0)
-    }
-}
-
-/// A server of a file, with its name.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct FoundServer<'a> {
-    pub(super) name: &'a str,
-    pub(super) server: &'a Value,
-    /// Folder of the project that has the server to itself: the default scope of Claude Code.
-    pub(super) project: Option<&'a str>,
-}
-
-/// Returns the servers of a file in its order, with entries that are none, so that they can be named. A file
-/// may be one server alone.
-pub(super) fn servers(file: &Value) -> Vec<FoundServer<'_>> {
-    let places: Vec<_> = PLACES.iter().map(|place| all(file.pointer(place), None)).collect();
-    let has_server = |all: &&Vec<FoundServer<'_>>| all.iter().any(|found| found.server.is_object());
-    let is_odd = |all: &&Vec<FoundServer<'_>>| all.iter().any(|found| !is_setting(found.server));
-    let shared = places.iter().find(has_server).or_else(|| places.iter().find(is_odd));
-    let mut found: Vec<FoundServer<'_>> = shared.cloned().unwrap_or_default();
-    for (folder, project) in file.get("projects").and_then(Value::as_object).into_iter().flatten() {
-        found.extend(all(project.get("mcpServers"), Some(folder.as_str())));
-    }
-    if found.is_empty() && ["command", "url"].iter().any(|key| file.get(key).is_some_and(Value::is_string)) {
-        let name = file.get("name").and_then(Value::as_str).unwrap_or("server");
-        found.push(FoundServer { name, server: file, project: None });
-    }
-    found
-}
-
-/// Returns the servers of a map by name, or of a list whose items have names.
-fn all<'a>(place: Option<&'a Value>, project: Option<&'a str>) -> Vec<FoundServer<'a>> {
-    let found = |name, server| FoundServer { name, server, project };
-    match place {
-        Some(Value::Object(servers)) => servers.iter().map(|(name, server)| found(name, server)).collect(),
-        Some(Value::Array(servers)) => {
-            let name = |server: &'a Value| server.get("name").and_then(Value::as_str).unwrap_or("server");
-            servers.iter().map(|server| found(name(server), server)).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// True for a value that no client means as a server: a switch or a number beside them.
-fn is_setting(value: &Value) -> bool {
-    value.is_boolean() || value.is_number() || value.is_array()
-}
-
-/// Circumstances of a file that decide how its servers are read.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Reading<'a> {
-    /// True for a file of Gemini, whose texts refer to variables by `$NAME`.
-    pub(super) is_gemini: bool,
-    /// True for a file of opencode. Its texts alone may refer to files: a file of another client, such as
-    /// `.mcp.json` of a stranger's repository, must not have its reader's files sent to a server.
-    pub(super) is_opencode: bool,
-    /// True for a file of Cline, Roo or Goose, whose `timeout` is in seconds, however long.
-    pub(super) counts_seconds: bool,
-    /// Home folder, for `~/` in a path.
-    pub(super) home: Option<&'a Path>,
-    /// Folder of the file, for relative paths.
-    pub(super) folder: Option<&'a Path>,
-}
-
-/// Returns true for a file of opencode, by its name.
-pub(super) fn is_opencode(name: &str) -> bool {
-    let file = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    matches!(file, "opencode.json" | "opencode.jsonc")
-}
-
-/// Returns true for a file of Cline, Roo or Goose, by its path.
-pub(super) fn counts_seconds(name: &str) -> bool {
-    let mut parts = name.rsplit(['/', '\\']);
-    let (file, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    matches!(file, "cline_mcp_settings.json" | "mcp_settings.json")
-        || folder == ".roo"
-        || (folder, file) == ("goose", "config.yaml")
-}
-
-/// Returns true for a file of Gemini, by its path or by its own keys.
-pub(super) fn is_gemini(name: &str, file: &Value) -> bool {
-    let folder = |part: &str| part == ".gemini";
-    name.split(['/', '\\']).any(folder)
-        || servers(file).iter().any(|found| found.server.get("httpUrl").is_some())
-}
 
 /// Reads a server of any dialect.
 pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>) -> Result<Server, String> {
@@ -307,54 +152,9 @@ fn variables(keys: &mut Map<String, Value>) {
     }
 }
 
-/// Readers of values as people write them: a number in an argument, a time limit in quotes.
-mod lenient {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize as _, Deserializer};
-    use serde_json::Value;
-
-    fn text(value: Value) -> Option<String> {
-        match value {
-            Value::Null => None,
-            Value::String(text) => Some(text),
-            other => Some(other.to_string()),
-        }
-    }
-
-    pub(super) fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-        Ok(match Value::deserialize(deserializer)? {
-            Value::Array(words) => words.into_iter().filter_map(text).collect(),
-            other => text(other).into_iter().collect(),
-        })
-    }
-
-    pub(super) fn texts<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<BTreeMap<String, String>, D::Error> {
-        let values = BTreeMap::<String, Value>::deserialize(deserializer)?;
-        Ok(values.into_iter().filter_map(|(name, value)| Some((name, text(value)?))).collect())
-    }
-
-    pub(super) fn boolean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-        Ok(match Value::deserialize(deserializer)? {
-            Value::Bool(value) => value,
-            Value::String(text) => text.trim().eq_ignore_ascii_case("true"),
-            other => other.as_f64().is_some_and(|number| number != 0.0),
-        })
-    }
-
-    pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-        Ok(match Value::deserialize(deserializer)? {
-            Value::String(text) => text.trim().parse().ok(),
-            other => other.as_f64(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Server, Value, counts_seconds, is_gemini, json, servers};
+    use super::{Server, Value, json, servers};
 
     fn read(server: &Value) -> Result<Server, String> {
         super::read(server, super::Reading::default(), &mut Vec::new())
@@ -455,40 +255,5 @@ mod tests {
         let env = read(&codex).unwrap().env;
         assert_eq!(env.keys().collect::<Vec<_>>(), ["A", "B"]);
         assert_eq!(env["B"], "${B}");
-    }
-
-    #[test]
-    fn files_with_seconds_are_known_by_their_path() {
-        for name in [
-            "/me/settings/cline_mcp_settings.json",
-            "mcp_settings.json",
-            ".roo/mcp.json",
-            "/c/goose/config.yaml",
-        ] {
-            assert!(counts_seconds(name), "{name}");
-        }
-        for name in [".mcp.json", "/me/.gemini/settings.json", "config.yaml", "/me/goose/.mcp.json"] {
-            assert!(!counts_seconds(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn gemini_is_known_by_its_folder_and_its_keys() {
-        let plain = json!({ "mcpServers": { "a": { "url": "https://a" } } });
-        let own = json!({ "mcpServers": { "a": { "httpUrl": "https://a" } } });
-        assert!(is_gemini("/me/.gemini/settings.json", &plain) && is_gemini("x.json", &own));
-        assert!(!is_gemini(".mcp.json", &plain));
-    }
-
-    #[test]
-    fn projects_of_claude_code_are_read() {
-        let (one, two) = (json!({ "command": "one" }), json!({ "command": "two" }));
-        let file = json!({
-            "mcpServers": { "one": one },
-            "projects": { "/a": { "mcpServers": { "one": one, "two": two } }, "/b": { "mcpServers": { "one": two } } },
-        });
-        let found = servers(&file);
-        let found: Vec<_> = found.iter().map(|found| (found.name, found.project)).collect();
-        assert_eq!(found, [("one", None), ("one", Some("/a")), ("two", Some("/a")), ("one", Some("/b"))]);
     }
 }

@@ -1,5 +1,4 @@
-//! Remedies for settings that ToolHive, another client or the Kubernetes resource has and `vmcp.yaml` has
-//! not.
+//! Remedies for settings of ToolHive, of other clients or of the Kubernetes resource that `vmcp.yaml` lacks.
 
 /// Returns the remedy for an unknown key, by its path without indices.
 pub(crate) fn for_key(path: &str) -> Option<&'static str> {
@@ -38,7 +37,7 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the remedy for a value that is none of the choices at `path`.
+/// Returns the remedy for a value beside the choices at `path`.
 pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
     Some(match (path, value) {
         ("incomingAuth.type", "clientCertificate" | "mtls" | "mTLS") => "write `clientCertificates`",

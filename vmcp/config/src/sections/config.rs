@@ -66,7 +66,7 @@ pub struct Config {
     pub audit: Option<Audit>,
     /// Authentication of clients.
     pub incoming_auth: IncomingAuth,
-    /// Policies about calls; `None`: whoever is let in may do everything.
+    /// Policies about calls; `None`: an admitted client may do everything.
     pub authz: Option<Arc<Authz>>,
     /// Service that decides about calls after the policies; `None`: the policies decide alone.
     pub decision_point: Option<Arc<DecisionPoint>>,

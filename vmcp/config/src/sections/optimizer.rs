@@ -92,7 +92,7 @@ pub struct Optimizer {
     pub discovery: Discovery,
     /// Sessions of coding agents.
     pub session_hooks: SessionHooks,
-    /// The cross-encoder that orders the first hits anew; `None`: the search's own order stays.
+    /// The cross-encoder that re-ranks the first hits; `None`: the search's own order stays.
     pub rerank: Option<Rerank>,
     /// Upper bounds on the input of clients.
     pub limits: Limits,

@@ -64,7 +64,8 @@ impl JsonSchema for RawDecimal {
 }
 
 impl RawDecimal {
-    /// Returns the number. Reports a problem if it is none or outside of `range`; the least one stands in.
+    /// Returns the number. Reports a problem for another text or a number outside of `range`; the least one
+    /// stands in.
     pub(crate) fn validate(&self, path: &str, range: &RangeInclusive<f32>, report: &mut Report) -> f32 {
         let (least, most) = (range.start(), range.end());
         match self.0.trim().parse::<f32>() {

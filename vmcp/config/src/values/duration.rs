@@ -47,8 +47,8 @@ impl JsonSchema for RawDuration {
 }
 
 impl RawDuration {
-    /// Returns the duration. Reports a problem if it is none (the least one stands in) or is outside of
-    /// `range`.
+    /// Returns the duration. Reports a problem for another text (the least duration stands in) or a duration
+    /// outside of `range`.
     pub(crate) fn validate(
         &self,
         path: &str,
@@ -76,8 +76,8 @@ impl RawDuration {
     }
 }
 
-/// Parses a duration: `1m30s` is 90 seconds, a bare number is seconds. `None` if the text is no duration or
-/// overflows.
+/// Parses a duration: `1m30s` is 90 seconds, a bare number is seconds. `None` if the text is not a duration
+/// or overflows.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Masks of secrets in values that are none as a whole: a token in the query of a URL or in an argument.
+//! Masks of secrets within other values: a token in the query of a URL or in an argument.
 
 use std::borrow::Cow;
 

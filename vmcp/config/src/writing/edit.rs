@@ -16,7 +16,7 @@ pub enum EditError {
     /// The text is not readable as YAML.
     #[error("the file has mistakes; `vmcp validate` shows them")]
     Unreadable,
-    /// There is no backend of this name.
+    /// No backend has this name.
     #[error("there is no backend `{0}`")]
     NoBackend(String),
     /// There is a backend of this name already.

@@ -164,7 +164,7 @@ pub fn range_of_rule(message: &str) -> Option<&str> {
     range.split_once(", such as").map(|(range, _)| range)
 }
 
-/// Returns the word of `type`: of an optional field, the one that is not `null`.
+/// Returns the word of `type`: of an optional field, the word beside `null`.
 fn not_null(kind: Option<&Value>) -> Option<&str> {
     match kind? {
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),

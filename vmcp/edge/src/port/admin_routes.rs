@@ -1,5 +1,8 @@
 //! Routes of the admin port as data: the router's test and the reference page read them.
 
+/// Path to which the provider of `consoleSignIn` sends the browser back.
+pub(in crate::port) const CONSOLE_CALLBACK: &str = "/console/oidc/callback";
+
 /// A route of the admin port.
 #[derive(Debug, Clone, Copy)]
 pub struct AdminRoute {
@@ -403,7 +406,8 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::port::admin::{Admin, router};
+    use crate::port::admin::Admin;
+    use crate::port::admin::routes::router;
     use vmcp_engine::testing::{KEYWORDS, Scripted, backends, engine};
 
     #[tokio::test]

@@ -133,7 +133,7 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
             self.serve_http1(socket, request, stop).await
         };
         if let Err(error) = ended {
-            // A client that disconnects, is too slow or speaks no HTTP is no fault of the server.
+            // A client that disconnects, is too slow or speaks no HTTP is at fault itself.
             tracing::debug!(%error, "a client's connection ended");
         }
     }
@@ -145,7 +145,7 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
         request: RequestContext<S>,
         stop: CancellationToken,
     ) -> hyper::Result<()> {
-        // The first rest is short; one that is interrupted by half a head is not. TLS may hold bytes that the
+        // The first rest is short; a rest that half a head interrupts is not. TLS may hold bytes that the
         // socket does not show, so that its connections keep their buffers.
         let mut rest = if socket.plain().is_some() { REST } else { self.receive };
         loop {
@@ -255,7 +255,7 @@ async fn drive<C: Future>(
             if let Poll::Ready(ended) = connection.as_mut().poll(context) {
                 return Poll::Ready(Driven::Ended(ended));
             }
-            // hyper notices when it is polled again that nobody reads the body. At once: in a flood of
+            // hyper notices when it is polled again that the body has no reader. At once: in a flood of
             // refused bodies each connection would else keep its buffers until all others had their turn.
             if !activity.take_refused() {
                 break;

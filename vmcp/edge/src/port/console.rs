@@ -9,8 +9,7 @@
 //! actions   orders ── overview, catalog, playground, call_pages, trying, other_pages: data of pages
 //! ```
 //!
-//! The admin port mounts these routes, and they stand behind its guard: so this room and `admin` name each
-//! other.
+//! [`routes`](super::admin::routes) of the admin port mounts these routes, and they stand behind its guard.
 
 mod access;
 mod actions;
@@ -30,11 +29,12 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 
 pub(super) use access::is_served;
-pub(super) use access::oidc::CALLBACK;
 pub(super) use vmcp_console::links::ROOT;
 
 use self::access::{ConsoleDoor, form_check};
-use super::admin::{Admin, AdminGuard, audit};
+use super::admin::Admin;
+use super::admin::guard::{AdminGuard, audit};
+use super::admin_routes::CONSOLE_CALLBACK;
 
 /// Returns the routes of the console.
 pub(super) fn routes(guard: &AdminGuard) -> Router {
@@ -86,7 +86,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console", get(access::to_root))
         .route("/console/sign-in", post(access::sign_in))
         .route("/console/oidc/start", get(access::oidc::start))
-        .route(CALLBACK, get(access::oidc::callback))
+        .route(CONSOLE_CALLBACK, get(access::oidc::callback))
         .route("/console/console.css", get(answer::style))
         .route("/console/console.js", get(answer::script));
     inside

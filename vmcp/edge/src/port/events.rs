@@ -35,7 +35,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use self::viewer::{Viewer, ViewerRole};
-use super::admin::{Admin, AdminGuard, OperatorAddress, from_known_host};
+use super::admin::Admin;
+use super::admin::guard::audit::OperatorAddress;
+use super::admin::guard::{AdminGuard, from_known_host};
 use super::connections::refuse;
 
 /// Path of the websocket.

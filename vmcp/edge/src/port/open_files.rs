@@ -77,7 +77,7 @@ impl SpareFiles {
         }
     }
 
-    /// Closes one file; false if there is none.
+    /// Closes one file; false without one.
     pub(super) fn release(&mut self) -> bool {
         self.0.pop().is_some()
     }

@@ -11,7 +11,7 @@
 //! PrincipalLimits       requests and bytes of one principal                         429
 //! AuthServerRoute       sign-in and tokens, where `authServer` is configured         200, 201, 303, 400, 401
 //! PlainApiRoute         profiles as servers of a registry, for IDEs                 200, 400, 404, 405
-//! PlainApiRoute         tools by topic, for programs that are no MCP clients        200, 400, 403, 405
+//! PlainApiRoute         tools by topic, for programs that are not MCP clients       200, 400, 403, 405
 //! PlainApiRoute         hooks of coding agents, and their sessions                  200, 400, 404, 405, 503
 //! PlainApiRoute         servers, tools and calls, for programs that do not speak MCP 200, 400, 404, 405
 //! ReadBody              media types, size, time, the byte budget of the process     406, 408, 413, 415, 503

@@ -1,5 +1,5 @@
-//! [`ListenFilter`]: the filter of `subscriptions/listen`. Read from the request, narrowed to what backends
-//! confirm ([`accept`]), and written into the acknowledgement.
+//! [`ListenFilter`]: the filter of `subscriptions/listen`. Read from the request, narrowed to the topics that
+//! backends confirm ([`accept`]), and written into the acknowledgement.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

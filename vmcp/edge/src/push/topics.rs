@@ -200,8 +200,8 @@ impl TopicRegistry {
         }
     }
 
-    /// Returns the subscriptions counted at a backend that `is_current` rejects: one that a reload replaced
-    /// or removed.
+    /// Returns the subscriptions counted at a backend that `is_current` rejects: a reload has replaced
+    /// or removed it.
     pub(crate) fn outdated(&self, is_current: impl Fn(&Topic, &Backend) -> bool) -> Vec<(Topic, Subscriber)> {
         let state = self.lock();
         let all = state.subscribers.iter().flat_map(|(topic, all)| all.iter().map(move |one| (topic, one)));

@@ -80,7 +80,7 @@ impl Edge {
         self.engine.snapshot().ring()
     }
 
-    /// Returns the sealed address of this process, for ids of what lives here only; empty without one.
+    /// Returns the sealed address of this process, for ids of objects that live here only; empty without one.
     pub(crate) fn home(&self) -> String {
         keys::seal_home(&self.ring(), &self.engine.snapshot().config, now())
     }

@@ -46,7 +46,7 @@ fn after(list: List, params: &OwnedParams) -> Result<Option<String>, RpcError> {
     if params.get("cursor").is_none_or(|cursor| cursor == "null") {
         return Ok(None);
     }
-    // A cursor that is no string is not one of vmcp's either.
+    // A cursor that is not a string is not one of vmcp's either.
     let text = params.get_str("cursor").unwrap_or_default();
     let cursor = Cursor::decode(&text, list);
     cursor

@@ -14,7 +14,7 @@ const HOME_CONTEXT: &[u8] = b"process address";
 /// Interval at which the address in new ids of questions is sealed again.
 pub(crate) const HOME_RENEWAL: Duration = Duration::from_hours(1);
 /// Seconds for which a sealed address is good: an id names something of a session, and may be made from an
-/// address that was sealed [`HOME_RENEWAL`] before. An old id leads nowhere, whoever has the address by then.
+/// address that was sealed [`HOME_RENEWAL`] before. An old id leads nowhere: the address may be reused.
 const HOME_LIFETIME_SECS: u64 = LIFETIME_SECS + HOME_RENEWAL.as_secs();
 
 /// Seals the address at which other replicas reach this process, for ids of what lives here only; empty

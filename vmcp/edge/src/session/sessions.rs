@@ -69,8 +69,8 @@ pub(crate) struct SessionLife {
 }
 
 impl SessionLife {
-    /// The life of what has no session, and of the one session of stdio: it ends with the process, and has
-    /// seen every change of a list that this process made.
+    /// The life of requests without a session, and of the one session of stdio: it ends with the process, and
+    /// has seen every change of a list that this process made.
     pub(crate) const PROCESS: SessionLife = SessionLife { began: u64::MAX, expires: u64::MAX };
 }
 

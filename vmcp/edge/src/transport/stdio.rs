@@ -212,7 +212,7 @@ impl Connection {
         self.edge.notified(self.id, notification);
     }
 
-    /// Hands the client's answer to the question it belongs to. On stdio there is no way to tell the client
+    /// Hands the client's answer to the question it belongs to. Stdio has no way to tell the client
     /// of a mistake.
     fn answered(&self, id: Option<&RawValue>, outcome: RpcOutcome) {
         let answered = id.map(|id| self.edge.questions.answer(self.id, id, outcome));

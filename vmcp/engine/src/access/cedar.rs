@@ -31,7 +31,7 @@ impl MeasuredPolicy {
         MeasuredPolicy { policy, failures, shadows }
     }
 
-    /// Counts a shadow decision, and logs one that differs from the decision in force.
+    /// Counts a shadow decision, and logs it where it differs from the decision in force.
     fn note_shadow(&self, principal: &Principal, name: &str, verdict: &Verdict) {
         let Some(shadow) = &verdict.shadow else { return };
         let (name, word) = (shortened(name), |allowed: bool| if allowed { "allow" } else { "deny" });

@@ -9,6 +9,7 @@
 //! rounds limit to the last second; and approvals and learned pairs take effect in searches and lists, which
 //! wait for no other replica. An unchanged report costs one request, answered 304 by its entity tag.
 
+mod answers;
 mod client;
 mod console_pages;
 mod known;

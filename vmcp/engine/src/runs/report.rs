@@ -142,7 +142,7 @@ impl RunBook {
         }
     }
 
-    /// Notes the state of a run that is no longer under way. Its open steps are cut off with it.
+    /// Notes the state of a run that has ended or waits. Its open steps are cut off with it.
     pub fn ends(&self, id: &str, state: RunState, error: Option<&str>) {
         let now = Some(SystemTime::now());
         let mut runs = self.0.lock();

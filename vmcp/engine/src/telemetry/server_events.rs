@@ -187,7 +187,7 @@ fn cut(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use vmcp_hooks::decision::{Known, Moment, decide};
+    use vmcp_hooks::decision::{KnownSessions, Moment, decide};
     use vmcp_hooks::hook_call::HookCall;
     use vmcp_hooks::report::HookReport;
     use vmcp_store::ChangeKind;
@@ -249,7 +249,7 @@ mod tests {
             "params": {"session_id": "s", "prompt": "a secret plan", "cwd": "/home/me"}});
         let call = HookCall::read(&hook.to_string()).unwrap();
         let moment = Moment { now: 0, new_id: "u".to_owned(), machine_id: "m".to_owned(), summary: None };
-        let report = HookReport::new(&call, decide(&call, Known::default(), moment), None);
+        let report = HookReport::new(&call, decide(&call, KnownSessions::default(), moment), None);
         let events = ServerEvents::default();
         let mut watching = events.subscribe();
         events.hook(&report.news);

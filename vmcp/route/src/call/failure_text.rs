@@ -22,7 +22,7 @@ pub(super) fn of(answer: &Result<Response, CallError>, backend: Option<&Backend>
             Object::parse(error).ok()?.get_str("message")?.into_owned()
         }
         Ok(_) => return None,
-        // For operators: with what clients may not see.
+        // For operators: with the parts that clients may not see.
         Err(error) => error.detailed(),
     };
     let text = backend.map_or_else(|| text.clone(), |backend| backend.mask_secrets(&text));

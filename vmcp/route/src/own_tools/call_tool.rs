@@ -263,7 +263,7 @@ async fn check_or_mend(
     }
 }
 
-/// Returns the answer for a missing tool, and for one that the caller may not see or call: the text must not
+/// Returns the answer for a missing tool, or one outside of the caller's view or rights: the text must not
 /// tell them apart.
 fn not_found(call: &CallArguments) -> CallFailure<'_> {
     let error = format!("tool not found: {}", call.tool);
@@ -366,7 +366,7 @@ async fn shaped(
         Answer::own(failure.to_result())
     };
     let result = match answer.content {
-        // A question to the client is no result yet; it must reach the client unchanged.
+        // A question to the client comes before the result; it must reach the client unchanged.
         _ if answer.pending.is_some() => return answer,
         Content::Arriving(_) | Content::StepUp(_) => return answer,
         Content::Result(result) => result,

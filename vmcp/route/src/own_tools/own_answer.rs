@@ -33,7 +33,7 @@ impl Refusal {
     }
 }
 
-/// Answers a call with what `work` makes of its arguments.
+/// Answers a call with the result of `work` for its arguments.
 pub(in crate::own_tools) fn answer<T: Serialize>(
     context: CallContext<'_>,
     origin: Origin,

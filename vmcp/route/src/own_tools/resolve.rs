@@ -28,7 +28,7 @@ pub(super) fn unaliased<'a>(context: CallContext<'a>, name: &'a str) -> &'a str 
     listed.filter(|listed| view.tool(listed).is_some()).unwrap_or(name)
 }
 
-/// Returns the tool; one that the caller may not call is answered like one that does not exist.
+/// Returns the tool; a tool that the caller may not call is answered like an unknown one.
 pub(super) fn resolve<'a>(
     context: CallContext<'a>,
     name: &str,

@@ -262,7 +262,7 @@ async fn unknown_and_hidden_tools_read_the_same() {
         let engine = engine.clone();
         async move { error_text(&call(&engine, "call_tool", json!({"tool_name": name})).await).replace(name, "X") }
     };
-    // Both are answered from what the caller sees: the hidden name is neither confirmed nor suggested.
+    // Both are answered from the caller's view: the hidden name is neither confirmed nor suggested.
     let expected = "tool not found: X; did you mean jira_get_jira_issue?";
     assert_eq!(text("jira_get_jira_issue_sprints").await, expected);
     assert_eq!(text("jira_get_jira_issue_nosuch1").await, expected);

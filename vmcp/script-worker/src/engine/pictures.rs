@@ -78,8 +78,8 @@ impl Pictures {
             PLOT => plot::draw(given),
             _ => emit_svg(given),
         };
-        let drawn =
-            drawn.map_err(|Refused { kind, message }| exception(kind, format!("{function}: {message}")))?;
+        let drawn = drawn
+            .map_err(|RefusedPicture { kind, message }| exception(kind, format!("{function}: {message}")))?;
         self.push(function, drawn, limits)
     }
 
@@ -124,7 +124,7 @@ struct Drawn {
 }
 
 /// A call that draws nothing.
-struct Refused {
+struct RefusedPicture {
     kind: ExcType,
     message: String,
 }
@@ -133,17 +133,17 @@ fn exception(kind: ExcType, message: String) -> MontyException {
     MontyException::new(kind, Some(message))
 }
 
-fn value_error(message: impl Into<String>) -> Refused {
-    Refused { kind: ExcType::ValueError, message: message.into() }
+fn value_error(message: impl Into<String>) -> RefusedPicture {
+    RefusedPicture { kind: ExcType::ValueError, message: message.into() }
 }
 
-fn type_error(message: impl Into<String>) -> Refused {
-    Refused { kind: ExcType::TypeError, message: message.into() }
+fn type_error(message: impl Into<String>) -> RefusedPicture {
+    RefusedPicture { kind: ExcType::TypeError, message: message.into() }
 }
 
 /// Fails if a call has more arguments, or others, than a function has. `by_place`: arguments that
 /// may stand without their name.
-fn check_names(given: &Given<'_>, all: &[&str], by_place: usize) -> Result<(), Refused> {
+fn check_names(given: &Given<'_>, all: &[&str], by_place: usize) -> Result<(), RefusedPicture> {
     if given.positional.len() > by_place {
         let rest = all.get(by_place..).unwrap_or_default().join(", ");
         return Err(type_error(format!(
@@ -163,7 +163,7 @@ fn check_names(given: &Given<'_>, all: &[&str], by_place: usize) -> Result<(), R
 }
 
 /// Reads an argument that is a text.
-fn text_of(given: &Given<'_>, place: usize, name: &str) -> Result<Option<String>, Refused> {
+fn text_of(given: &Given<'_>, place: usize, name: &str) -> Result<Option<String>, RefusedPicture> {
     match given.at(place, name) {
         None => Ok(None),
         Some(MontyObject::String(text)) => Ok(Some(text.clone())),
@@ -172,14 +172,14 @@ fn text_of(given: &Given<'_>, place: usize, name: &str) -> Result<Option<String>
 }
 
 /// Reads the argument `format`.
-fn format_of(given: &Given<'_>) -> Result<PictureFormat, Refused> {
+fn format_of(given: &Given<'_>) -> Result<PictureFormat, RefusedPicture> {
     let Some(name) = text_of(given, usize::MAX, "format")? else { return Ok(PictureFormat::Png) };
     PictureFormat::of_name(&name)
         .ok_or_else(|| value_error(format!("format must be one of {}", PictureFormat::NAMES.join(", "))))
 }
 
 /// `emit_svg(text, *, format="png")`.
-fn emit_svg(given: &Given<'_>) -> Result<Drawn, Refused> {
+fn emit_svg(given: &Given<'_>) -> Result<Drawn, RefusedPicture> {
     check_names(given, &["text", "format"], 1)?;
     let format = format_of(given)?;
     let text = text_of(given, 0, "text")?.ok_or_else(|| type_error("text is required: the SVG"))?;

@@ -1,4 +1,4 @@
-//! Effects: a question wants a tool that reads, a command one that changes something.
+//! Effects: a question wants a tool that reads, a command wants a tool that changes something.
 //!
 //! "Did anybody write me" and "write to the landlord" share their words; only the verbs tell `read_email`
 //! from `send_email`. The effect of a tool is that of a verb in its name, else of the verb that its

@@ -12,10 +12,9 @@
 use std::collections::HashSet;
 
 use super::analysis::terms;
+pub(crate) use super::thesaurus::MAX_SHORT_TERMS;
 use super::thesaurus::{self, Expansion};
 
-/// Most distinct terms of a text that has a short form.
-pub(crate) const MAX_SHORT_TERMS: usize = 6;
 /// Weight of the text itself against its form.
 const OWN_WEIGHT: f32 = 0.6;
 /// Weight of a text in another language, which the model knows little of.

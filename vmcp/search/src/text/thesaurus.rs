@@ -9,8 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::analysis::{stem, stemmer, terms, words};
-use super::short_form::MAX_SHORT_TERMS;
 
+/// Most distinct terms of a text that has a short form.
+pub(crate) const MAX_SHORT_TERMS: usize = 6;
 /// Words of a text that are looked up; further ones are not.
 const MAX_WORDS: usize = 64;
 /// Known words of another language from which on an ASCII text counts as written in it. One may be a name.

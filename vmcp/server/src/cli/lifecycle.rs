@@ -7,7 +7,7 @@
 
 pub(super) mod background;
 mod cluster;
-mod process_end;
+pub(super) mod process_end;
 mod report;
 pub(super) mod restart;
 mod restart_backend;

@@ -3,6 +3,7 @@
 
 pub(super) mod orphan_reaper;
 pub(super) mod pid1_reaper;
+pub(super) mod shell_variables;
 mod stop_signals;
 
 use std::path::{Path, PathBuf};

@@ -2,11 +2,12 @@
 //! other one it does not exist.
 
 use rusqlite::{OptionalExtension as _, Row, ToSql, Transaction, params};
-use vmcp_hooks::decision::{self, Decision, Known, Moment};
+use vmcp_hooks::decision::{self, Decision, KnownSessions, Moment};
 use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::session::{Session, SessionEvent, SessionStatus};
 
-use crate::{StateStore, StoreError};
+use super::StateStore;
+use crate::error::StoreError;
 
 /// Events that are kept of one session; beyond, the oldest go.
 pub const MAX_EVENTS_OF_SESSION: usize = 200;
@@ -62,7 +63,7 @@ impl StateStore {
             let waiting =
                 if decision::takes_over(call) { waiting(transaction, owner, call, machine)? } else { None };
             let moment = Moment { machine_id: machine_id.clone(), ..moment.clone() };
-            let decided = decision::decide(call, Known { session: found, waiting }, moment);
+            let decided = decision::decide(call, KnownSessions { session: found, waiting }, moment);
             put(transaction, owner, &decided.session)?;
             if let Some(parent) = &decided.expires {
                 let expired = SessionStatus::Expired.name();

@@ -2,7 +2,8 @@
 
 use rusqlite::{Row, params};
 
-use crate::{StateStore, StoreError};
+use super::StateStore;
+use crate::error::StoreError;
 
 /// The shape of a tool's results, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::translate::{Hints, Scope};
 /// The reason why an introduction cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// The message is no object, or an object with a repeated key.
+    /// The message is not an object, or an object with a repeated key.
     #[error("{part}: {reason}")]
     Object {
         /// The message.
@@ -48,7 +48,7 @@ const SUPPORTED_VERSIONS: &str = "supportedVersions";
 /// The introduction of a server, in either era.
 #[derive(Debug, Clone)]
 pub struct Introduction<'a> {
-    /// The known revisions that the server supports; after `initialize`, the one that it chose.
+    /// The known revisions that the server supports; after `initialize`, the chosen one.
     pub revisions: Vec<Revision>,
     /// `ServerCapabilities`, as sent.
     pub capabilities: &'a RawValue,

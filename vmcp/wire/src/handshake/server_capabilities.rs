@@ -1,5 +1,5 @@
-//! [`ServerCapabilities`]: the capabilities that a backend declares; and [`declaration`], which joins those
-//! of all backends into the one that clients see.
+//! [`ServerCapabilities`]: the capabilities that a backend declares; and [`declaration`], which joins the
+//! declarations of all backends into the one that clients see.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ impl ServerCapabilities {
         self.legacy.filter(|_| era == Era::Legacy).unwrap_or(own)
     }
 
-    /// Returns the assumed capabilities of a backend that was never connected: those that most servers have.
+    /// Returns the assumed capabilities of a backend that was never connected: the usual ones of servers.
     #[must_use]
     pub fn unknown() -> Self {
         Self {

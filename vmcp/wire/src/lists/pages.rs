@@ -92,7 +92,7 @@ pub enum PageError {
     /// The result cannot be read as an object.
     #[error("list result: {0}")]
     Result(#[from] ObjectError),
-    /// The entries are no array.
+    /// The entries are not an array.
     #[error("list result: `{0}` must be an array")]
     Entries(&'static str),
     /// The cursor is neither a string nor a number.

@@ -4,9 +4,9 @@
 
 use crate::message::era::Era;
 
-/// The body is no JSON.
+/// The body is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
-/// The JSON is no request.
+/// The JSON is not a request.
 pub const INVALID_REQUEST: i64 = -32600;
 /// The method does not exist in this revision or on this server.
 pub const METHOD_NOT_FOUND: i64 = -32601;

@@ -112,7 +112,7 @@ pub enum Reason {
     /// An id that is neither a string nor an integer.
     #[error("`id` must be a string or an integer")]
     Id,
-    /// Parameters that are no object.
+    /// Parameters that are not an object.
     #[error("`params` must be an object")]
     Params,
     /// A reserved key of the parameters in another letter case, which some servers take for that key.

@@ -255,7 +255,7 @@ impl Envelope {
     }
 }
 
-/// Returns the refusal of a text that is no message, in the words of the parser.
+/// Returns the refusal of a text that is not a message, in the words of the parser.
 fn worded(text: &str, otherwise: &str) -> EnvelopeError {
     match Message::parse(text.as_bytes()) {
         Err(error) => error,

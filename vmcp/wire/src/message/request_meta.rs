@@ -36,7 +36,7 @@ pub enum Stamp<'a> {
         revision: Revision,
         /// `Implementation` of vmcp or of the client, as JSON.
         client_info: Option<&'a str>,
-        /// `ClientCapabilities` as JSON: the declared ones that vmcp relays.
+        /// `ClientCapabilities` as JSON: the declared capabilities that vmcp relays.
         client_capabilities: &'a str,
         /// The log level as plain text; `None` asks for no log messages.
         log_level: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! [`KeyText`]: a key that the ends of pieces may cut, read only as far as it may be one that matters.
+//! [`KeyText`]: a key that may lie across pieces. It is read only while it can still be a known key.
 
 use std::borrow::Cow;
 

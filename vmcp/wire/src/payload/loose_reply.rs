@@ -55,7 +55,7 @@ pub fn loose_reply(bytes: &[u8]) -> Option<LooseReply> {
     Some(LooseReply { id: present("id").and_then(|id| request_number(id.get())), reply })
 }
 
-/// Returns the messages of a JSON-RPC batch (2025-03-26); `None` if the bytes are no list of objects.
+/// Returns the messages of a JSON-RPC batch (2025-03-26); `None` if the bytes are not a list of objects.
 #[must_use]
 pub fn batch(bytes: &[u8]) -> Option<Vec<&RawValue>> {
     let bytes = without_mark(bytes).trim_ascii();

@@ -1,5 +1,4 @@
-//! [`ScannedKeys`]: the places of the few keys that a gateway must know, as one pass over an answer finds
-//! them.
+//! [`ScannedKeys`]: the places of the keys that a gateway needs, found in one pass over an answer.
 
 use std::ops::Range;
 
@@ -82,7 +81,7 @@ pub(super) struct Span {
     pub(super) key: u32,
     pub(super) start: u32,
     pub(super) end: u32,
-    /// The next entry's key; 0 if there is none.
+    /// The next entry's key; 0 without one.
     pub(super) next: u32,
     /// The value's first byte, which tells its kind; 0 if the answer does not have the key.
     pub(super) first: u8,
@@ -93,9 +92,9 @@ pub(super) struct Span {
 pub struct ScannedKeys {
     /// Boxed: an answer is moved dozens of times on its way to the client, and these are most of its bytes.
     spans: Box<[Span; KEYS.len()]>,
-    /// The ends of the last entries of the result and of its metadata; 0 if there are none.
+    /// The ends of the last entries of the result and of its metadata; 0 without one.
     last_ends: [u32; 2],
-    /// True where the result, and its metadata, have an entry that is none of the known keys.
+    /// True where the result, and its metadata, have an entry beside the known keys.
     others: [bool; 2],
 }
 
@@ -144,7 +143,7 @@ impl ScannedKeys {
         if key == Key::Meta { meta != 0 } else { result != 0 }
     }
 
-    /// True if the object at `key`, the result or its metadata, has an entry that is none of the known keys.
+    /// True if the object at `key`, the result or its metadata, has an entry beside the known keys.
     pub(crate) fn has_others(&self, key: Key) -> bool {
         let [result, meta] = self.others;
         if key == Key::Meta { meta } else { result }
@@ -187,7 +186,7 @@ impl ScannedKeys {
         }
     }
 
-    /// Records that the object `depth` levels deep has an entry that is none of the known keys.
+    /// Records that the object `depth` levels deep has an entry beside the known keys.
     pub(super) fn note_other(&mut self, depth: usize) {
         if let Some(noted) = depth.checked_sub(2).and_then(|level| self.others.get_mut(level)) {
             *noted = true;

@@ -15,7 +15,7 @@ use super::utf8::Utf8;
 /// Levels of objects whose keys matter: the envelope, the result in it, the metadata in that.
 const LEVELS: usize = 3;
 
-/// The reason why the bytes are no answer.
+/// The reason why the bytes are not an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
     /// Not UTF-8.
@@ -101,10 +101,10 @@ pub struct Scanner {
 /// The current entry of an object whose keys matter.
 #[derive(Debug, Clone, Copy, Default)]
 struct Level {
-    /// The key, if it is one that matters.
+    /// The key, if it is a known key.
     current: Option<Key>,
     key_start: u32,
-    /// The end of the last entry; 0 if there was none.
+    /// The end of the last entry; 0 without one.
     last_end: u32,
 }
 
@@ -113,7 +113,7 @@ struct Level {
 pub(crate) struct Progress {
     /// Bytes read.
     pub(crate) offset: usize,
-    /// The key of the result whose value is being read, if it is one that matters.
+    /// The key of the result whose value is being read, if it is a known key.
     pub(crate) key: Option<Key>,
     /// The key of the metadata, inside of them.
     pub(crate) meta_key: Option<Key>,
@@ -149,7 +149,7 @@ impl Scanner {
                 State::Text { is_key } => at = self.text(piece, at, is_key)?,
                 State::Token(_) => at = self.tokens(piece, at)?,
                 State::Literal(literal) => at = self.literal(piece, at, literal)?,
-                // A byte that ends a number belongs to what follows, so it is looked at again.
+                // A byte that ends a number belongs to the next token, so it is read again.
                 _ => at += usize::from(self.step(*byte, self.offset + at)?),
             }
         }
@@ -222,7 +222,7 @@ impl Scanner {
         }
     }
 
-    /// Takes tokens from `at` on, up to one that only its following bytes decide.
+    /// Takes tokens from `at` on, up to a token that only its following bytes decide.
     fn tokens(&mut self, piece: &[u8], mut at: usize) -> Result<usize, ScanError> {
         while let (State::Token(expected), Some(byte)) = (self.state, piece.get(at)) {
             if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {

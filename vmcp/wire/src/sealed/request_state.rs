@@ -55,7 +55,7 @@ pub struct Binding {
 /// The reason why a state is refused; answer with -32602.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// The text is no valid token.
+    /// The text is not a valid token.
     #[error("`requestState`: {0}; repeat the request without requestState and inputResponses")]
     Token(#[from] OpenError),
     /// The token is genuine, but of a form that this version does not read.

@@ -30,7 +30,7 @@ pub struct Session {
     pub client_capabilities: String,
 }
 
-/// The reason why there is no session.
+/// The reason for a refused session id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// Client info and capabilities are larger than [`MAX_TEXT`].
@@ -39,7 +39,7 @@ pub enum SessionError {
         /// Their bytes.
         length: usize,
     },
-    /// The id is no valid token.
+    /// The id is not a valid token.
     #[error(transparent)]
     Token(#[from] OpenError),
     /// The token is genuine, but of a form that this version does not read.

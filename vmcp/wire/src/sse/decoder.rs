@@ -20,7 +20,7 @@ pub enum SseError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     /// Bytes that follow in the data of the current event: a slice of the input, or the line feed between two
-    /// lines. Never empty; may end within a character. Whoever reads the data checks that they are UTF-8.
+    /// lines. Never empty; may end within a character. Readers of the data check that they are UTF-8.
     Data(Bytes),
     /// The end of an event that has data, which may be empty.
     End(EventFields),
@@ -35,7 +35,7 @@ pub struct EventFields {
     pub id: Option<String>,
 }
 
-/// Splits the bytes of a stream into [`Part`]s. Holds at most one line that is no data.
+/// Splits the bytes of a stream into [`Part`]s. Holds at most one line that is not data.
 ///
 /// ```
 /// use vmcp_wire::sse::{Decoder, Part};
@@ -212,7 +212,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Ends an event. Without data there is no event, but its id counts for the next one.
+    /// Ends an event. An event without data is dropped, but its id counts for the next one.
     fn dispatch(&mut self) -> Option<Part> {
         let fields = std::mem::take(&mut self.fields);
         if self.data_bytes.take().is_some() {

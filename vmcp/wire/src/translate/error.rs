@@ -14,7 +14,7 @@ const CODE: &str = "code";
 const DATA: &str = "data";
 const URI: &str = "uri";
 
-/// Translates an error object for the client. `uri` is the one that a `resources/read` asked for, in the
+/// Translates an error object for the client. `uri` is the URI that a `resources/read` asked for, in the
 /// client's spelling.
 ///
 /// Codes that the modern revision forbids do not reach a modern client: not found (-32002) becomes -32602

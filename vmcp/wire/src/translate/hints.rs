@@ -1,4 +1,4 @@
-//! [`Hints`]: how long, and by whom, a modern result may be cached.
+//! [`Hints`]: how long, and by which caches, a modern result may be kept.
 
 use std::fmt::Write;
 

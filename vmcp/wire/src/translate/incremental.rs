@@ -17,10 +17,10 @@ const MAX_HELD_BYTES: usize = 64 << 10;
 /// The reason why an answer that has begun to arrive cannot be completed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArrivalError {
-    /// The bytes are no answer.
+    /// The bytes are not an answer.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// A result that is no complete answer: a question or a task.
+    /// A result that is not a complete answer: a question or a task.
     #[error("the answer turned out to be of type `{0}` after its beginning was relayed")]
     NotComplete(String),
     /// A key, or a value that must be held back, is too large.

@@ -14,7 +14,7 @@ use crate::message::{params::Params, params::ParamsError};
 pub struct NotificationPlan<'a> {
     /// The era of the client.
     pub to: Era,
-    /// The client's progress token, as JSON; replaces the one that the backend was given.
+    /// The client's progress token, as JSON; replaces the token that the backend was given.
     pub progress_token: Option<&'a RawValue>,
     /// The id of the client's `subscriptions/listen` request, on whose stream the notification goes; `None`
     /// on any other stream, where no notification may have one.

@@ -46,7 +46,7 @@ pub fn write_request<'a>(id: u64, method: &str, params: &'a OwnedParams, plan: &
         Stamp::Legacy | Stamp::Modern { .. } => {}
     }
     splice.put_back(plan.meta.splice(params));
-    // Room for the envelope and for what a modern server wants, so that the buffer seldom grows.
+    // Room for the envelope and the keys of a modern server, so that the buffer seldom grows.
     let mut out = Vec::with_capacity(params.text().len() + 512);
     rpc::begin_request(&mut out, id, method);
     if params.is_present() || !splice.is_unchanged() {

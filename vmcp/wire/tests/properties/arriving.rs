@@ -22,7 +22,7 @@ const ERAS: [(Era, Era); 4] = [
     (Era::Modern, Era::Modern),
 ];
 
-/// Generates metadata: any of the keys that matter and others, in any order; or something that is no object.
+/// Generates metadata: any of the keys that matter and others, in any order; or a value other than an object.
 fn meta() -> impl Strategy<Value = String> {
     let keys = vec![
         "\"io.modelcontextprotocol/serverInfo\"",

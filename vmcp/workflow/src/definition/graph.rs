@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Returns a circle of dependencies, from a step back to itself; `None` if there is none.
+/// Returns a circle of dependencies, from a step back to itself; `None` without one.
 pub(super) fn circle(after: &[BTreeSet<usize>]) -> Option<Vec<usize>> {
     // Removes steps whose dependencies are all removed (Kahn); what is left holds a circle.
     let mut left: BTreeSet<usize> = (0..after.len()).collect();

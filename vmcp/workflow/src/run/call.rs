@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::driver::OVER;
 use super::{Answers, CallEnd, ToolCall, ToolCaller};
 use crate::definition::Call;
 
 /// The longest pause, as a multiple of the first.
 const MAX_PAUSE: u32 = 60;
+/// Failure of an item of a `forEach` whose time is over.
+pub(super) const OVER: &str = "no result within the time of the step";
 
 /// Calls the tool of a step until it answers, or the calls or the time are over. `left`: the time of the step
 /// around the call.

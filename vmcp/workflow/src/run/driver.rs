@@ -1,6 +1,9 @@
 //! The loop of a run: starts the steps that may begin, waits for the steps under way, and ends when all have
 //! ended.
 
+mod given_answers;
+mod loops;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,14 +13,14 @@ use futures::stream::FuturesUnordered;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::questions::{self, Answered};
+use super::questions;
 use super::scope::{Progress, Scope};
 use super::state::{ItemState, Loop, State, StepEnd, StepState, Waiting};
 use super::{
     Answers, Begin, CallEnd, ContinueError, End, Finished, Journal, Phase, ToolCaller, arguments, call,
     output,
 };
-use crate::definition::{Action, Call, CompositeTool, ForEach, MAX_PARALLEL, Question, Step};
+use crate::definition::{Action, Call, CompositeTool, MAX_PARALLEL, Step};
 
 /// Runs a composite tool until it ends or asks.
 pub(super) async fn run(
@@ -80,9 +83,6 @@ fn unknown(journal: &impl Journal, lost: &[String]) -> End {
          been carried out and is not repeated; check its effect before you call again"
     ))
 }
-
-/// Failure of an item of a `forEach` whose time is over.
-pub(super) const OVER: &str = "no result within the time of the step";
 
 /// A call that is under way: the step, and the item of a `forEach`.
 type Place = (usize, Option<usize>);
@@ -255,73 +255,6 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
         }
     }
 
-    /// Starts further items of a `forEach`; returns true if it has ended.
-    fn continue_loop(&mut self, at: usize, step: &'a Step) -> bool {
-        let Action::ForEach(each) = &step.action else { return false };
-        let progress = self.progress("running");
-        let elapsed = self.elapsed();
-        loop {
-            let Some(StepState::Looping(looping)) = self.state.steps.get_mut(&step.id) else { return false };
-            if self.under_way.len() >= MAX_PARALLEL || looping.calling >= each.max_parallel {
-                return false;
-            }
-            let next = (0..looping.items.len()).find(|index| !looping.begun.contains_key(index));
-            let Some((index, item)) = next.and_then(|index| Some((index, looping.items.get(index)?.clone())))
-            else {
-                return self.finish_loop(step);
-            };
-            let left = looping.left(elapsed);
-            let data = self.scope.data_of_item(&progress, &each.item, index, &item);
-            let filled = if left == Some(Duration::ZERO) {
-                Err(OVER.to_owned())
-            } else {
-                arguments::fill(&each.call.arguments, &data)
-            };
-            match filled {
-                Ok(filled) => {
-                    looping.begun.insert(index, ItemState::Calling);
-                    looping.calling += 1;
-                    let place = questions::place_of_item(&step.id, index);
-                    self.call((at, Some(index)), &each.call, place, filled, None, left);
-                }
-                Err(error) => {
-                    if self.item_failed(step, each, index, error) {
-                        return true;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Ends a `forEach` whose items have all ended; returns true if they have.
-    fn finish_loop(&mut self, step: &'a Step) -> bool {
-        let Some(StepState::Looping(looping)) = self.state.steps.get(&step.id) else { return false };
-        let has_ended = |item: &ItemState| matches!(item, ItemState::Ended(_));
-        if looping.begun.len() < looping.items.len() || !looping.begun.values().all(has_ended) {
-            return false;
-        }
-        let output = questions::loop_output(looping);
-        self.settle(step, StepEnd::completed(output, Value::Null));
-        true
-    }
-
-    /// Notes that an item has failed; returns true if the step ends over it.
-    fn item_failed(&mut self, step: &'a Step, each: &ForEach, index: usize, error: String) -> bool {
-        if !each.items_may_fail {
-            return self.fail(step, &format!("item {index}: {error}"));
-        }
-        self.item_ended(step, index, ItemState::Ended(StepEnd::failed(None, error)));
-        false
-    }
-
-    fn item_ended(&mut self, step: &Step, index: usize, item: ItemState) {
-        if let Some(StepState::Looping(looping)) = self.state.steps.get_mut(&step.id)
-            && let Some(ItemState::Calling) = looping.begun.insert(index, item)
-        {
-            looping.calling = looping.calling.saturating_sub(1);
-        }
-    }
-
     fn call(
         &mut self,
         place: Place,
@@ -391,90 +324,5 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
             self.failure = Some(format!("step `{}` failed: {error}", step.id));
         }
         true
-    }
-
-    /// Hands the user's answers to the steps that wait for them. A question without an answer stays open.
-    fn take_answers(&mut self) {
-        let tool = self.tool;
-        let answers = std::mem::take(&mut self.answers);
-        for (at, step) in tool.steps.iter().enumerate() {
-            match (&step.action, self.state.steps.get(&step.id)) {
-                (Action::Ask(question), Some(StepState::Waiting(waiting))) => {
-                    let is_late = waiting.until.is_some_and(|until| until < self.elapsed());
-                    let given = questions::answers_at(&step.id, waiting, &answers);
-                    match (question.timeout.filter(|_| is_late), given) {
-                        (Some(most), _) => {
-                            self.fail(step, &format!("no answer within {}", call::shown(most)));
-                        }
-                        (None, Some(given)) => self.answered(step, question, &given),
-                        (None, None) => {}
-                    }
-                }
-                (Action::Call(call), Some(StepState::Waiting(waiting))) => {
-                    if let Some(responses) = questions::answers_at(&step.id, waiting, &answers) {
-                        let Waiting { state, arguments, .. } = waiting.clone();
-                        self.set(step, StepState::Calling);
-                        let answers = Answers { responses, state };
-                        self.call((at, None), call, step.id.clone(), arguments, Some(answers), None);
-                    }
-                }
-                (Action::ForEach(each), Some(StepState::Looping(_))) => {
-                    self.take_answers_of_items(at, step, each, &answers);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn take_answers_of_items(
-        &mut self,
-        at: usize,
-        step: &'a Step,
-        each: &'a ForEach,
-        answers: &Map<String, Value>,
-    ) {
-        let elapsed = self.elapsed();
-        let Some(StepState::Looping(looping)) = self.state.steps.get_mut(&step.id) else { return };
-        let left = looping.left(elapsed);
-        if left == Some(Duration::ZERO) {
-            let is_waiting = |item: &ItemState| matches!(item, ItemState::Waiting(_));
-            let waiting = looping.begun.iter().filter(|(_, item)| is_waiting(item));
-            for index in waiting.map(|(index, _)| *index).collect::<Vec<_>>() {
-                if self.item_failed(step, each, index, OVER.to_owned()) {
-                    return;
-                }
-            }
-            return;
-        }
-        let mut calls = Vec::new();
-        for (index, item) in &mut looping.begun {
-            let ItemState::Waiting(waiting) = item else { continue };
-            let place = questions::place_of_item(&step.id, *index);
-            if let Some(responses) = questions::answers_at(&place, waiting, answers) {
-                let Waiting { state, arguments, .. } = waiting.clone();
-                calls.push((*index, place, arguments, Answers { responses, state }));
-                *item = ItemState::Calling;
-            }
-        }
-        looping.calling += calls.len();
-        if !calls.is_empty() {
-            self.journal.step(&step.id, Phase::Running, None);
-        }
-        for (index, place, arguments, answers) in calls {
-            self.call((at, Some(index)), &each.call, place, arguments, Some(answers), left);
-        }
-    }
-
-    fn answered(&mut self, step: &Step, question: &Question, answers: &Map<String, Value>) {
-        match questions::answered(question, answers) {
-            Answered::Ended(end) => self.settle(step, end),
-            Answered::SkipRest(end) => {
-                self.settle(step, end);
-                self.state.skips_rest = true;
-            }
-            Answered::Failed(error) => {
-                self.fail(step, &error);
-            }
-        }
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct References {
 /// Keys of the data of a template.
 const ROOTS: [&str; 5] = ["forEach", "params", "steps", "vars", "workflow"];
 
-/// Finds the references. The error names a function or a root that there is none of.
+/// Finds the references. The error names an unknown function or root.
 pub(super) fn find(tree: &ListNode, defines: &[DefineNode]) -> Result<References, String> {
     let mut found = References::default();
     found.list(tree, true);

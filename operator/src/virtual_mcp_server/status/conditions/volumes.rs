@@ -5,8 +5,8 @@ use vmcp_config::status::CACHE_IN_MEMORY;
 
 use super::Degradations;
 use crate::runtime::Conditions;
-use crate::virtual_mcp_server::objects::{has_claims, kept_volume};
-use crate::virtual_mcp_server::observe::running_workload::WorkloadForm;
+use crate::virtual_mcp_server::objects::has_claims;
+use crate::virtual_mcp_server::objects::workload_form::{WorkloadForm, kept_volume};
 use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
 use crate::workload::claim_templates::UNCHANGEABLE;
 

@@ -42,7 +42,7 @@ pub(in crate::auth_server) struct AuthorizationRequest {
 
 /// A request that is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::auth_server) enum Refused {
+pub(in crate::auth_server) enum RefusedAuthorization {
     /// The redirect URI is not proved to be the client's: the person sees a page instead of a redirect (open
     /// redirect).
     Page(&'static str),
@@ -56,9 +56,9 @@ impl AuthorizationRequest {
         form: &Form,
         config: &AuthServer,
         seals: &Seals,
-    ) -> Result<Self, Refused> {
-        let id = form.get("client_id").ok_or(Refused::Page("The request names no client."))?;
-        let client = Client::from_id(id, seals).ok_or(Refused::Page(
+    ) -> Result<Self, RefusedAuthorization> {
+        let id = form.get("client_id").ok_or(RefusedAuthorization::Page("The request names no client."))?;
+        let client = Client::from_id(id, seals).ok_or(RefusedAuthorization::Page(
             "This client is not registered here. It may have been registered before the keys of this server \
              changed; remove the server from the client and add it again.",
         ))?;
@@ -66,9 +66,11 @@ impl AuthorizationRequest {
             .get("redirect_uri")
             .or_else(|| client.only_redirect_uri())
             .filter(|uri| client.has(uri))
-            .ok_or(Refused::Page("The redirect URI is not one that the client has registered."))?;
+            .ok_or(RefusedAuthorization::Page(
+                "The redirect URI is not one that the client has registered.",
+            ))?;
         let state = form.get("state").map(str::to_owned);
-        let refused = |error: OAuthError| Refused::Redirect {
+        let refused = |error: OAuthError| RefusedAuthorization::Redirect {
             redirect_uri: redirect_uri.to_owned(),
             state: state.clone().filter(|state| state.len() <= MAX_STATE_BYTES),
             error,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::command_line::npm_name;
-use super::pinned::PinnedProgram;
+use super::pinned_program::PinnedProgram;
 
 /// Folders of npx that are looked at; more are left out.
 const MAX_FOLDERS: usize = 1000;

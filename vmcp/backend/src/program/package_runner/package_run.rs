@@ -16,7 +16,7 @@ use vmcp_config::status::digest;
 use super::bun_cache;
 use super::command_line::{PackageCommand, Runner, npm_name};
 use super::npm_cache::{self, OwnInstallations, npmrc_value};
-use super::pinned::PinnedProgram;
+use super::pinned_program::PinnedProgram;
 use super::pnpm_cache;
 use super::uv_environment;
 use crate::program::environment;

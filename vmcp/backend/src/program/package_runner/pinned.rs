@@ -8,27 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::npm_cache::{installed_version, is_executable};
 use super::package_run::PackageRun;
-
-/// The program behind a package runner: later starts run it, in place of the runner.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PinnedProgram {
-    /// Name of the package.
-    pub package: String,
-    /// Version of the package.
-    pub version: String,
-    /// Path of the program.
-    pub program: String,
-    /// Number of arguments of the runner in front of the program's own.
-    pub skipped: usize,
-}
-
-impl PinnedProgram {
-    /// Returns the folder of the program, which a runner puts in front of `PATH`.
-    pub(crate) fn bin(&self) -> Option<&Path> {
-        Path::new(&self.program).parent()
-    }
-}
+use super::pinned_program::PinnedProgram;
 
 /// Failed starts in a row, each followed by a start of the runner that succeeded, after which a program is
 /// pinned no longer: it needs its runner.

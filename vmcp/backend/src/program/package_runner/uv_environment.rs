@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::command_line::{PackageCommand, Runner};
 use super::npm_cache::is_executable;
-use super::pinned::PinnedProgram;
+use super::pinned_program::PinnedProgram;
 
 /// Prints the environment's folder, and the package to which a program belongs, with its version.
 const SCRIPT: &str = "\

@@ -1,4 +1,4 @@
-//! Headers of one request: those of its session, prepared once, and those that its message makes.
+//! Headers of one request: the headers of its session, prepared once, and the headers of its message.
 
 use std::fmt::Display;
 

@@ -40,7 +40,7 @@ struct UnusualAnswer<'a> {
     bytes: &'a [u8],
 }
 
-/// Events of one stream that are no messages.
+/// Events of one stream that are not messages.
 struct Skipped {
     proof: Option<SentProof>,
     /// Beginning of the last one.
@@ -180,7 +180,7 @@ impl Http {
         ServerWords::new(bytes, &secrets)
     }
 
-    /// Skips an event that is no message. The first of a connection is worth a line, not a warning: some
+    /// Skips an event that is not a message. The first of a connection is worth a line, not a warning: some
     /// servers keep their streams alive by such events.
     pub(super) fn skip(&self, name: Option<&str>, bytes: &[u8], proof: Option<&SentProof>) -> ServerWords {
         let words = self.words(bytes, proof);

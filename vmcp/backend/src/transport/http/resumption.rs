@@ -1,4 +1,5 @@
-//! Resumption of a broken event stream: the pause before each, and a bound on those that bring nothing.
+//! Resumption of a broken event stream: the pause before each attempt, and a bound on attempts that bring
+//! nothing.
 
 use std::time::Duration;
 

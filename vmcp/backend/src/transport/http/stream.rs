@@ -23,7 +23,7 @@ use crate::transport::link_error::LinkError;
 /// Base of the pause before a stream is opened again, and the longest that a server may set with `retry:`.
 const REOPEN_BASE: Duration = Duration::from_secs(1);
 const MAX_REOPEN_PAUSE: Duration = Duration::from_secs(30);
-/// Lifetime from which a stream counts as stable; one that ends sooner is reopened with exponential backoff.
+/// Lifetime from which a stream counts as stable; a shorter one is reopened with exponential backoff.
 const MIN_STABLE_LIFETIME: Duration = Duration::from_secs(30);
 /// Time for a server to accept an answer; then the answer is dropped.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -11,7 +11,7 @@ use super::server_words::ServerWords;
 /// Longest value of `Retry-After` that is shown, in bytes: a date has 29.
 const MAX_RETRY_AFTER_BYTES: usize = 40;
 
-/// A status that is no success, the server's words, and when it wants to be asked again.
+/// A status other than success, the server's words, and the time at which it wants to be asked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpRefusal {
     pub(crate) status: StatusCode,

@@ -1,5 +1,5 @@
-//! [`ServerWords`]: the beginning of what a server sent in place of an answer, for a person who has to find
-//! the cause. Printable, in short, markup removed, secrets masked.
+//! [`ServerWords`]: the beginning of the bytes that a server sent in place of an answer, for a person who has
+//! to find the cause. Printable, in short, markup removed, secrets masked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const ENTITIES: [(&str, &str); 7] = [
     ("&mdash;", "–"),
 ];
 
-/// The beginning of what a server sent. May be empty.
+/// The beginning of the bytes that a server sent. May be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServerWords(Arc<str>);
 
@@ -60,7 +60,7 @@ impl ServerWords {
     }
 }
 
-/// Written behind another text, after a colon; nothing if there are no words.
+/// Written behind another text, after a colon; nothing without words.
 impl fmt::Display for ServerWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() { Ok(()) } else { write!(f, ": {}", self.0) }

@@ -1,4 +1,4 @@
-//! [`SessionDoubt`]: traces of a lost session in what a server answered. Servers have many words for it; the
+//! [`SessionDoubt`]: traces of a lost session in a server's answer. Servers have many words for it; the
 //! traces of two answers tell whether both were refused for one reason.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

@@ -20,7 +20,7 @@ pub(super) enum Output {
     /// A JSON-RPC answer or notification behind other text in its line. A request there is a log line: it
     /// would be answered, though the program never asked.
     Aside(Vec<u8>),
-    /// Text that is no message.
+    /// Text that is not a message.
     Stray(String),
 }
 
@@ -82,7 +82,7 @@ impl Framing {
         }
         let Some(mut open) = self.open.take() else { return self.begin(text) };
         // A whole message by itself is an element of a list, which need not wait for the list's end; else
-        // what has begun before was no message.
+        // the bytes before it were not a message.
         let is_list = open.text.starts_with('[');
         let whole = if is_list { text.trim_matches([',', ' ']) } else { text };
         if Message::parse(whole.as_bytes()).is_ok() {

@@ -23,7 +23,7 @@ pub(crate) struct Seen {
     pub http: Method,
     pub path: String,
     pub headers: HeaderMap,
-    /// Null when there was none.
+    /// Null without one.
     pub body: Value,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Reply {
     /// An event stream that sends these bytes, and goes on with what the channel brings until its sender is
     /// dropped.
     Live(String, tokio::sync::mpsc::UnboundedReceiver<String>),
-    /// JSON that goes on with what the channel brings until its sender is dropped.
+    /// JSON that goes on with the channel's pieces until its sender is dropped.
     LiveJson(String, tokio::sync::mpsc::UnboundedReceiver<String>),
     /// JSON in these pieces.
     StreamJson(BoxStream<'static, String>),

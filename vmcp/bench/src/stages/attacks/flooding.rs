@@ -90,7 +90,7 @@ struct Flooder {
     address: SocketAddr,
     /// True while streams flood.
     floods: Arc<AtomicBool>,
-    /// Port of the server whose client is hostile; 0 while there is none.
+    /// Port of the server whose client is hostile; 0 without one.
     attacked: Arc<AtomicU64>,
     /// Streams that flooded.
     streams: Arc<AtomicU64>,

@@ -105,7 +105,7 @@ pub struct OAuthClient {
     pub client_secret: Option<Secret>,
     /// Scopes to ask for; empty: those that the backend names.
     pub scopes: Vec<String>,
-    /// Time of the login, in seconds since 1970; `None`: nobody is signed in. See
+    /// Time of the login, in seconds since 1970; `None`: no person is signed in. See
     /// [`Config::sign_in`](crate::Config::sign_in).
     pub signed_in_at: Option<u64>,
 }

@@ -21,7 +21,7 @@ use crate::values::secret::Secret;
 const CLOCK_SKEW: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
 
 /// `keyMaxAge`, unless configured.
-pub(super) const KEY_MAX_AGE_DEFAULT: Duration = Duration::from_hours(24);
+const KEY_MAX_AGE_DEFAULT: Duration = Duration::from_hours(24);
 /// Range of `keyMaxAge`: between two regular fetches of keys, and 30 days.
 const KEY_MAX_AGE: RangeInclusive<Duration> = Duration::from_mins(10)..=Duration::from_hours(30 * 24);
 /// Claims of RFC 7519, and of bound tokens, which no mapping replaces.
@@ -68,6 +68,33 @@ pub struct OidcIssuer {
     pub allow_private_addresses: bool,
     /// PEM file of certificate authorities that are trusted besides those of the system.
     pub ca_bundle_path: Option<PathBuf>,
+}
+
+impl OidcIssuer {
+    /// Makes an issuer whose other settings have their defaults.
+    pub(super) fn new(issuer: String, issuer_url: Url, audience: String, clock_skew: Duration) -> OidcIssuer {
+        OidcIssuer {
+            issuer,
+            issuer_url,
+            audience,
+            resource: None,
+            jwks_url: None,
+            jwks_path: None,
+            scopes: Vec::new(),
+            required_scopes: Vec::new(),
+            token_types: Vec::new(),
+            naming: SourceNaming::default(),
+            claim_mapping: BTreeMap::new(),
+            required_claims: BTreeMap::new(),
+            clock_skew,
+            key_max_age: KEY_MAX_AGE_DEFAULT,
+            introspection: None,
+            required_binding: TokenBinding::None,
+            insecure_allow_http: false,
+            allow_private_addresses: false,
+            ca_bundle_path: None,
+        }
+    }
 }
 
 /// An identity provider whose access tokens are accepted.
@@ -203,7 +230,7 @@ impl RawOidc {
             check_scopes(scopes, &at(key), report);
         }
         let key_max_age = self.key_max_age.validate(&at("keyMaxAge"), &KEY_MAX_AGE, report);
-        let introspection = introspection::validate(self, path, report);
+        let introspection = validate_introspection(self, path, report);
         let naming = source_naming::validate(
             [self.subject_prefix.as_ref(), self.group_prefix.as_ref()],
             self.groups,
@@ -281,4 +308,47 @@ pub(super) fn check_scopes(scopes: &[String], path: &str, report: &mut Report) {
 /// Returns true for a scope as RFC 6749 defines it: printable ASCII without space, `"` and `\`.
 pub fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
+}
+
+/// Validates the settings of introspection in a block at `path`; `None` without an endpoint.
+fn validate_introspection(raw: &RawOidc, path: &str, report: &mut Report) -> Option<Introspection> {
+    let at = |key: &str| problems::key(path, key);
+    let cache_ttl =
+        raw.introspection_cache_ttl.validate(&at("introspectionCacheTtl"), &introspection::CACHE_TTL, report);
+    let Some(url) = raw.introspection_url.as_deref() else {
+        let given = [
+            ("clientId", raw.client_id.is_some()),
+            ("clientSecret", raw.client_secret.is_some()),
+            ("introspect", raw.introspect != IntrospectedTokens::default()),
+        ];
+        for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+            let message = "not used without `introspectionUrl`: keys verify the tokens";
+            report.problem(&at(key), message, "remove it, or add `introspectionUrl`");
+        }
+        return None;
+    };
+    let client_id = raw.client_id.clone().filter(|id| !id.is_empty());
+    let secret = raw.client_secret.clone().filter(|secret| !secret.expose().is_empty());
+    for (key, is_missing) in [("clientId", client_id.is_none()), ("clientSecret", secret.is_none())] {
+        if is_missing && !report.is_dropped(&at(key)) {
+            let remedy = "register this server at the provider, as a client that may introspect tokens";
+            report.problem(&at(key), "missing: `introspectionUrl` asks for it", remedy);
+        }
+    }
+    let path = at("introspectionUrl");
+    let url = http_url::validate(url, &path, report)?;
+    if url.scheme() == "http" && !raw.insecure_allow_http {
+        report.problem(
+            &path,
+            "tokens and the client's secret would travel unencrypted",
+            "use an https:// URL; for development, set `insecureAllowHttp: true`",
+        );
+    }
+    Some(Introspection {
+        url,
+        client_id: client_id?,
+        client_secret: secret?,
+        tokens: raw.introspect,
+        cache_ttl,
+    })
 }

@@ -179,7 +179,7 @@ mod tests {
         let load = |text: &str| crate::load(text, "vmcp.yaml", &|_| None);
         let is_offered = |text: &str| {
             let config = load(text).unwrap().config;
-            config.code.llm.is_offered(&config)
+            config.code.llm.is_offered(config.optimizer.llm.is_some())
         };
         assert!(!is_offered("backends: []"));
         assert!(is_offered("optimizer: { llm: { model: m } }"));

@@ -1,4 +1,4 @@
-//! `optimizer.rerank`: the cross-encoder that orders the first hits of a search anew.
+//! `optimizer.rerank`: the cross-encoder that re-ranks the first hits of a search.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use crate::problems::Report;
 /// The list `backends` in block style, or its absence.
 pub(super) struct BackendLines<'a> {
     lines: Vec<&'a str>,
-    /// Line of the key `backends`, from 0; `None` if there is no such key.
+    /// Line of the key `backends`, from 0; `None` without such a key.
     key: Option<usize>,
     /// First line of each entry, from 0.
     starts: Vec<usize>,

@@ -18,10 +18,11 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use vmcp_access::rate_limit::LogLimit;
 use vmcp_config::{ConsoleAccess, Secret};
+use vmcp_console::links;
 
 use super::Admin;
 use crate::port::REFUSAL_LOG_INTERVAL;
-use crate::port::console;
+use crate::port::admin_routes::CONSOLE_CALLBACK;
 use crate::port::layers::host_rules::{GuardRefusal, HostGuard};
 use crate::transport::http::came_through_proxy;
 use vmcp_engine::access::identity::Principal;
@@ -126,7 +127,7 @@ impl AdminGuard {
         }
         // The provider at which people sign in to the console sends the browser back from its own site: this
         // one page may be reached from there. Its handler takes nothing without the cookie of the attempt.
-        if request.method() == Method::GET && uri.path() == console::CALLBACK {
+        if request.method() == Method::GET && uri.path() == CONSOLE_CALLBACK {
             return Ok(());
         }
         let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
@@ -147,7 +148,7 @@ impl AdminGuard {
     /// pass on this host and its port to a loopback address. `None` for every other path and host.
     fn rules_behind_proxy(&self, request: &Request) -> Option<HostGuard> {
         let (path, headers) = (request.uri().path(), request.headers());
-        if path != "/console" && !path.starts_with(console::ROOT) {
+        if path != "/console" && !path.starts_with(links::ROOT) {
             return None;
         }
         let server = &self.admin.0.engine.snapshot().config.server;

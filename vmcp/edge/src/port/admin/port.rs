@@ -5,7 +5,7 @@
 //! process's runtime: the tasks that they start outlive them, and some compute for long.
 //!
 //! Connections have the clocks of the client port ([`ConnectionServer`]). A connection beyond the limit
-//! closes the one that is idle longest, so that idle connections never keep a probe out.
+//! closes the longest idle one, so that idle connections never keep a probe out.
 
 mod slots;
 
@@ -33,8 +33,9 @@ use tower::ServiceExt as _;
 use vmcp_config::Server;
 
 use self::slots::{Slot, Slots};
+use super::Admin;
 use super::guard::audit::OperatorAddress;
-use super::{Admin, router};
+use super::routes::router;
 use crate::port::connection::ConnectionServer;
 use crate::port::connections::refuse;
 use crate::port::open_files::{SpareFiles, admin_connection_limit};

@@ -32,7 +32,7 @@ impl Wake for WakeGate {
 }
 
 /// Waits for `future`, which is polled at first and whenever it was woken. A future that wakes itself while
-/// it ends wakes nobody. It comes pinned, for it is large to be moved.
+/// it ends wakes no task. It comes pinned, for it is large to be moved.
 pub(super) async fn poll_when_woken<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     let gate = Arc::new(WakeGate { woken: AtomicBool::new(true), task: AtomicWaker::new() });
     let waker = Waker::from(Arc::clone(&gate));

@@ -26,8 +26,9 @@ use vmcp_engine::telemetry::calls::{Action, ActionArea};
 use super::forms;
 use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKeys};
 use super::trying::waiting_calls::WaitingCalls;
-use crate::port::admin::audit::TokenKind;
-use crate::port::admin::{Admin, AdminGuard, audit, bearer, is_one_of};
+use crate::port::admin::Admin;
+use crate::port::admin::guard::audit::TokenKind;
+use crate::port::admin::guard::{AdminGuard, audit, bearer, is_one_of};
 
 /// Most bytes of the form to sign in: 4 KiB, far above any token.
 const MAX_SIGN_IN_BYTES: usize = 4 << 10;

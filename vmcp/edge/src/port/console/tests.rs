@@ -15,7 +15,9 @@ use vmcp_engine::telemetry::calls::{Action, CallObserver, CallRecord};
 use vmcp_engine::telemetry::metrics::RefusalLabels;
 use vmcp_engine::testing::{KEYWORDS, config, engine, engine_with};
 
-use crate::port::admin::{Admin, OperatorAddress, router};
+use crate::port::admin::Admin;
+use crate::port::admin::guard::audit::OperatorAddress;
+use crate::port::admin::routes::router;
 
 const TOKEN: &str = "a token of enough characters";
 const OIDC: &str = "{ console: oidc, adminTokens: [a token of enough characters], \

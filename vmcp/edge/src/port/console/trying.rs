@@ -33,9 +33,8 @@ use super::answer::{indented, parsed};
 use super::catalog::{NamedTool, Unknown};
 use super::forms::value;
 use super::other_pages::client_query::{ClientQuery, WANTS_SUBJECT};
-use crate::port::admin::OperatorAddress;
-use crate::port::admin::audit::OperatorName;
 use crate::port::admin::diagnosis::explain_tool::principal;
+use crate::port::admin::guard::audit::{OperatorAddress, OperatorName};
 use crate::port::admin::operator_call::{OperatorAnswer, OperatorCall};
 
 /// Reason for which nothing is called where clients sign in, and the operator has not.

@@ -19,7 +19,7 @@ use vmcp_engine::metrics::Metrics;
 use vmcp_engine::telemetry::server_events::{EventArea, ServerEvent};
 
 use super::viewer::{Viewer, ViewerRole};
-use crate::port::admin::AdminGuard;
+use crate::port::admin::guard::AdminGuard;
 
 /// Interval of pings; a viewer that was silent since the last one is gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);

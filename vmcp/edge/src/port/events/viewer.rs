@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use vmcp_engine::telemetry::server_events::EventArea;
 
-use crate::port::admin::{AdminGuard, bearer, is_one_of};
+use crate::port::admin::guard::{AdminGuard, bearer, is_one_of};
 
 /// Query parameter that names areas.
 const AREAS: &str = "areas";

@@ -57,7 +57,7 @@ impl Challenge {
         }
     }
 
-    /// Adds the challenges. `scopes` are those that the client should ask for, separated by spaces.
+    /// Adds the challenges. `scopes` are the scopes that the client should ask for, separated by spaces.
     pub(super) fn add(&self, headers: &mut HeaderMap, error: Option<&CredentialError<'_>>, scopes: &str) {
         let mut parameters: Vec<(&str, &str)> = Vec::new();
         if let Some(CredentialError { code, description, .. }) = error {

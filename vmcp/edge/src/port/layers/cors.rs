@@ -63,7 +63,7 @@ impl<S: Service<Arrival>> Service<Arrival> for Cors<S> {
     }
 }
 
-/// Answers a preflight; `None` if the request is none.
+/// Answers a preflight; `None` for any other request.
 fn preflight(head: &Parts) -> Option<Response> {
     if head.method != Method::OPTIONS || !head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;

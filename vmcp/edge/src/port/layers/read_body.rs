@@ -125,7 +125,7 @@ impl<S: Service<Received>> Service<Admitted> for ReadBody<S> {
     }
 }
 
-/// Reads a body that is no message of MCP: of at most `limit` bytes, and within the same budgets.
+/// Reads a body that is not a message of MCP: of at most `limit` bytes, and within the same budgets.
 pub(super) async fn read_within(
     body: &mut Incoming,
     budget: &ByteBudget,

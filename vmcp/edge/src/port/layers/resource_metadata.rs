@@ -120,7 +120,7 @@ fn resource(head: &Parts, authentication: &Authentication) -> Option<Url> {
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = head.uri.authority().map(Authority::as_str).or(host).filter(|host| is_plain(host))?;
         let url = Url::parse(&format!("{scheme}://{host}{MCP_PATH}")).ok()?;
-        // A host with a path or a password in it is none.
+        // A host has neither a path nor a password in it.
         (!issuers.is_empty() && url.path() == MCP_PATH && url.username().is_empty()).then_some(url)
     })
 }

@@ -46,7 +46,7 @@ pub(super) struct ResumedRequest {
 }
 
 impl Client {
-    /// Opens the `requestState` that a modern client carried back; `None` if this is no repetition of a
+    /// Opens the `requestState` that a modern client carried back; `None` unless this repeats a
     /// request.
     pub(super) fn continuation(&self) -> Result<Option<Continuation>, StateError> {
         let request = &self.request;
@@ -54,7 +54,7 @@ impl Client {
             return Ok(None);
         }
         let Some(state) = request.params().get(REQUEST_STATE) else { return Ok(None) };
-        // A state that is no string is not one of vmcp's either.
+        // A state that is not a string is not one of vmcp's either.
         let state = text::unquoted(state).unwrap_or_default();
         let binding = relayed_state::binding(&self.principal, request);
         Continuation::open(&self.edge.ring(), &state, &binding, now()).map(Some)

@@ -1,4 +1,4 @@
-//! Begins the [`Operation`] of a request, with what its message and its sender tell.
+//! Begins the [`Operation`] of a request, with the facts of its message and its sender.
 
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::optim::names::{OwnName, own_name};

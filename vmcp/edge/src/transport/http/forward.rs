@@ -63,8 +63,8 @@ pub(super) fn home_of(edge: &Edge, peer: &Peer, message: &OwnedMessage) -> Optio
     keys::open_home(&edge.ring(), edge.questions.home_elsewhere(&id)?, now())
 }
 
-/// Sends a GET on to the process that has the stream of the event `last`; `None` if there is none, or it
-/// cannot be reached.
+/// Sends a GET on to the process that has the stream of the event `last`; `None` without such a
+/// process, or if it cannot be reached.
 pub(super) async fn resumption(
     edge: &Edge,
     head: &Parts,

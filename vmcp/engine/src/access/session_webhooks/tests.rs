@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 use vmcp_config::SESSION_EVENTS;
-use vmcp_hooks::decision::{Known, Moment, decide};
+use vmcp_hooks::decision::{KnownSessions, Moment, decide};
 use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::hook_type::HookType;
 use vmcp_hooks::report::HookReport;
@@ -60,7 +60,7 @@ fn news(hook_type: &str, id: usize) -> HookNews {
         HookCall::read(&json!({"hook_type": hook_type, "params": params, "source": "Codex"}).to_string());
     let call = call.unwrap();
     let moment = Moment { now: 0, new_id: "u".to_owned(), machine_id: "m".to_owned(), summary: None };
-    HookReport::new(&call, decide(&call, Known::default(), moment), None).news
+    HookReport::new(&call, decide(&call, KnownSessions::default(), moment), None).news
 }
 
 async fn counted(metrics: &Metrics, outcome: &str, number: usize) {

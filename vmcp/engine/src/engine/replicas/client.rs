@@ -17,9 +17,8 @@ use vmcp_config::Config;
 use vmcp_error_chain::error_chain;
 
 use super::LastAnswer;
-use super::logins::{ClientName, ReplicaLogins};
+use super::answers::{ClientName, ReplicaLogins, ReplicaUsage};
 use super::report::{ReplicaReport, SharedPair};
-use super::usage::ReplicaUsage;
 use crate::telemetry::tool_metrics::Filter;
 use crate::telemetry::tool_metrics::history::HistoryQuery;
 

@@ -3,36 +3,12 @@
 use std::net::SocketAddr;
 
 use futures::future::join_all;
-use serde::{Deserialize, Serialize};
-use vmcp_access::identity::Identity;
 use vmcp_config::Config;
 
 use super::known::Census;
 use super::{LOOKUP_TIMEOUT, Replicas, addresses, client};
 
-/// A client, by the source that vouches for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClientName {
-    /// The issuer.
-    pub issuer: String,
-    /// The subject, unique within the issuer.
-    pub subject: String,
-}
-
-/// The tokens of a client for one backend. None of them is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClientLogin {
-    /// The backend's name.
-    pub server: String,
-    /// Kind of its credentials, as in the configuration.
-    pub kind: String,
-    /// Provider that gave the token when the person signed in through vmcp; the client's access token
-    /// carries it. `None`: vmcp fetched the token in exchange for the client's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider: Option<String>,
-    /// Time at which the last of the tokens expires, in seconds since 1970.
-    pub expires: u64,
-}
+pub use super::answers::{ClientLogin, ClientName, ReplicaLogins};
 
 /// The tokens of a client at all replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,22 +17,6 @@ pub struct TotalLogins {
     pub logins: Vec<ClientLogin>,
     /// Replicas that were asked; `None` if none is configured.
     pub census: Option<Census>,
-}
-
-impl ClientName {
-    /// Returns [`Identity::digest`] of the client.
-    pub(in crate::engine) fn digest(&self) -> [u8; 32] {
-        Identity::digest_of(&self.issuer, &self.subject)
-    }
-}
-
-/// The tokens of a client at one replica, as `GET /admin/logins` answers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReplicaLogins {
-    /// Id of the replica, as lasting as its database.
-    pub(super) replica: String,
-    /// One entry for each backend.
-    pub(super) logins: Vec<ClientLogin>,
 }
 
 impl Replicas {

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use futures::future::{join, join_all};
-use serde::{Deserialize, Serialize};
 use vmcp_config::Config;
 
 use super::known::Census;
@@ -16,17 +15,10 @@ use super::{LOOKUP_TIMEOUT, Replicas, addresses, client};
 use crate::telemetry::tool_metrics::history::HistoryQuery;
 use crate::telemetry::tool_metrics::usage::UsageReport;
 
+pub use super::answers::ReplicaUsage;
+
 /// Most tools of each replica that are summed, its most called ones.
 const SUMMED_TOOLS: usize = 1000;
-
-/// The usage of one replica, as `GET /admin/replica/usage` answers.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ReplicaUsage {
-    /// Id of the replica, as lasting as its database.
-    pub(super) replica: String,
-    /// The usage.
-    pub(super) usage: UsageReport,
-}
 
 /// Usage, summed over replicas.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! Change events: compares each new listing of a backend with the stored hashes of its definitions, and logs,
 //! counts and records every added, updated and removed one: tools, prompts, resources, templates.
 //!
-//! The first listing of a backend is no change. A rug pull, a definition that changes after it was trusted,
+//! A first listing changes nothing. A rug pull, a definition that changes after it was trusted,
 //! shows up here as an update with the hash before and after.
 
 use std::collections::HashMap;

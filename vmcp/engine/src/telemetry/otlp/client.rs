@@ -18,11 +18,9 @@ use vmcp_config::{OtlpProtocol, SignalExport};
 use vmcp_egress::{Proxies, read_ca_bundle};
 
 use super::TARGET;
-use super::grpc::{GrpcClient, GrpcError};
+use super::grpc::{GrpcClient, GrpcError, MAX_ANSWER_BYTES};
 use crate::telemetry::TelemetryError;
 
-/// Bytes of an answer that are read; the rest is left. A collector answers with a short message.
-pub(super) const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 /// Media type of messages over HTTP.
 const PROTOBUF: &str = "application/x-protobuf";
 /// Headers that belong to the body, and the name of the exporter.

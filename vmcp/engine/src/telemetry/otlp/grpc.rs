@@ -24,8 +24,9 @@ use vmcp_egress::{Http2Connector, http2_connector};
 
 pub(super) use self::status::GrpcError;
 use self::status::{GrpcStatus, StatusCode as GrpcCode};
-use super::client::MAX_ANSWER_BYTES;
 
+/// Bytes of an answer that are read; the rest is left. A collector answers with a short message.
+pub(super) const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 /// Media type of requests and answers; that of answers may have a suffix such as `+proto`.
 const GRPC: &str = "application/grpc";
 /// Bytes before a message: a flag for compression, and the length.

@@ -202,7 +202,7 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
     assert_eq!(backends[0].methods(), before, "the backend hears nothing");
     let read = call("alice", "read_mcp_resource", &json!({"resource_uri": "one://note"})).await;
     assert!(backends[0].methods().len() > before.len(), "{read}");
-    // Tools for operators' clients act on what all clients share.
+    // Tools for operators' clients act on state that all clients share.
     for tool in ["reset_tool_metrics", "refresh_tools", "regenerate_embeddings"] {
         asked.insert(tool);
         let answer = call("bob", tool, &json!({})).await;

@@ -1,4 +1,4 @@
-//! Tools that may take the place of one that failed: the most similar ones of the caller's view, ordered by
+//! Tools that may take the place of a failed one: the most similar ones of the caller's view, ordered by
 //! similarity, success rate and recency of success. A server that does not answer offers none.
 
 use std::sync::Arc;

@@ -32,7 +32,7 @@ pub(super) const MODES: &str = r#""semantic", "hybrid" or "llm""#;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ModeUsed {
-    /// Words alone: there are no vectors.
+    /// Words alone, without vectors.
     Keyword,
     /// The search.
     Semantic,
@@ -166,7 +166,7 @@ fn is_clear(scores: &[f32]) -> bool {
     scores.len() <= MAX_CLEAR_CANDIDATES || lead.is_some_and(|lead| lead >= CLEAR_LEAD)
 }
 
-/// Puts the chosen tools before those that were found.
+/// Puts the chosen tools before the found ones.
 fn chosen_first<'a>(
     chosen: Vec<(&'a CatalogTool, String)>,
     found: Vec<RankedTool<'a>>,

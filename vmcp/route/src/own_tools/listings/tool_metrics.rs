@@ -155,7 +155,7 @@ enum Figures {
 struct Replicas {
     /// Replicas that answer, this one included.
     replicas: usize,
-    /// Number of those that do not.
+    /// Number of replicas that do not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreachable_replicas: Option<usize>,
 }

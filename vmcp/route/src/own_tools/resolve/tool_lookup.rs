@@ -1,5 +1,5 @@
 //! Lookup of the tool that a model means: names with a client's prefix or other separators, bare names, and
-//! the nearest names of one that does not exist.
+//! the nearest names of an unknown tool.
 
 use std::sync::Arc;
 

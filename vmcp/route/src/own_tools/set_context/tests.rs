@@ -98,7 +98,7 @@ fn listed_for(engine: &Engine, caller: &Caller, id: &str) -> Vec<String> {
     }
 }
 
-/// Confidences of what was learned, by tool.
+/// Confidences of learned pairs, by tool.
 async fn learned(engine: &Engine) -> Vec<(String, f64)> {
     engine.learner().flush().await;
     let learned = engine.learner().learned();

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use monty_types::MontyObject;
 use vmcp_pictures::chart::{Cell, Kind, MAX_ROWS, Row};
 
-use super::{Refused, type_error, value_error};
+use super::{RefusedPicture, type_error, value_error};
 use crate::engine::values;
 
 /// Most columns that an error names.
@@ -65,7 +65,7 @@ enum Table<'a> {
 }
 
 /// Reads the rows of a chart.
-pub(super) fn read(rows: &MontyObject, mut columns: Columns, kind: Kind) -> Result<Read, Refused> {
+pub(super) fn read(rows: &MontyObject, mut columns: Columns, kind: Kind) -> Result<Read, RefusedPicture> {
     let table = Table::of(rows)?;
     let length = table.length();
     let drawn = length.saturating_mul(columns.y.len().max(1));
@@ -139,7 +139,7 @@ pub(super) fn read(rows: &MontyObject, mut columns: Columns, kind: Kind) -> Resu
 }
 
 impl<'a> Table<'a> {
-    fn of(rows: &'a MontyObject) -> Result<Table<'a>, Refused> {
+    fn of(rows: &'a MontyObject) -> Result<Table<'a>, RefusedPicture> {
         match rows {
             MontyObject::List(rows) | MontyObject::Tuple(rows) => Ok(Table::Rows(rows)),
             MontyObject::Dict(pairs) => {
@@ -202,7 +202,7 @@ impl<'a> Table<'a> {
     }
 
     /// Fails if no row has a column.
-    fn check(&self, argument: &str, column: &Column) -> Result<(), Refused> {
+    fn check(&self, argument: &str, column: &Column) -> Result<(), RefusedPicture> {
         if matches!(self, Table::Pairs(_)) || self.is_flat() {
             // These have no columns; a name serves as the label of the axis.
             return Ok(());

@@ -23,7 +23,7 @@ use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::installed_program::program_to_write;
 use crate::cli::options::{GlobalOptions, profile_of};
-use crate::cli::run::service::variables;
+use crate::cli::process::shell_variables::variables;
 use crate::cli::running_server::mcp_url;
 use crate::config_file::edit_lock::EditLock;
 use crate::config_file::secret_store::{is_read_only, replace_private};

@@ -18,9 +18,10 @@ use super::call_failure::CallFailure;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, progress};
 use crate::cli::process::{self, orphan_reaper};
+use vmcp_edge::port::admin::Admin;
 use vmcp_edge::port::admin::diagnosis::explain_tool::{self, ExplainRequest, ToolExplanation};
 use vmcp_edge::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
-use vmcp_edge::port::admin::{self, Admin};
+use vmcp_edge::port::admin::routes::report_routes;
 use vmcp_engine::access::identity::Identity;
 use vmcp_engine::access::policy::{AllowAll, Policy};
 use vmcp_engine::engine::{Engine, Options, Snapshot};
@@ -100,7 +101,7 @@ impl InProcessEngine {
             ..Options::default()
         };
         let engine = Engine::start(config, options).await?;
-        let admin = admin::report_routes(Admin::new(engine.clone(), None));
+        let admin = report_routes(Admin::new(engine.clone(), None));
         let identity = identity.unwrap_or_default();
         let mut engine = InProcessEngine { engine, admin, identity, took: BTreeMap::new() };
         engine.wait(need, limit).await;

@@ -8,8 +8,9 @@ use vmcp_config::Server;
 
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::progress;
-use crate::cli::run::serve::BACKEND_GRACE;
 
+/// Time that backends have to stop after the last request has ended; those still running are killed.
+pub(in crate::cli) const BACKEND_GRACE: Duration = Duration::from_secs(5);
 /// Interval at which an ending process is looked at.
 const END_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time that a server may take beyond its drain and the stop of its backends: it sends its last metrics and

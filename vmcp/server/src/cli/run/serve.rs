@@ -30,6 +30,7 @@ use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
 use crate::cli::installed_program::installed_program;
+use crate::cli::lifecycle::process_end::BACKEND_GRACE;
 use crate::cli::lifecycle::{background, start};
 use crate::cli::operate::doctor::remedies;
 use crate::cli::options::{ConfigFile, GlobalOptions, listen_address, profile_of};
@@ -41,8 +42,9 @@ use crate::config_file::file_registrar::FileRegistrar;
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::source::is_in_cluster;
 use crate::config_file::watch::ConfigWatch;
+use vmcp_edge::port::admin::Admin;
 use vmcp_edge::port::admin::port::AdminPort;
-use vmcp_edge::port::admin::{self, Admin};
+use vmcp_edge::port::admin::routes;
 use vmcp_edge::port::console::sources::ConsoleSources;
 use vmcp_edge::port::serve::{Ports, dual_stack};
 use vmcp_edge::transport::stdio;
@@ -57,8 +59,6 @@ use vmcp_engine::telemetry::otlp::push::MetricsPush;
 use vmcp_engine::telemetry::recent::RecentCalls;
 use vmcp_script_job::JobLauncher;
 
-/// Time that backends have to stop after the last request has ended; those still running are killed.
-pub(in crate::cli) const BACKEND_GRACE: Duration = Duration::from_secs(5);
 /// Time that blocked threads have to end, such as a read of standard input; they hold nothing that matters.
 pub(in crate::cli) const THREAD_GRACE: Duration = Duration::from_millis(100);
 /// Interval at which backends are polled until all have settled.
@@ -378,7 +378,7 @@ fn drain_timeout(engine: &Engine) -> Duration {
 /// Serves commands of this user at a socket, until the returned values are dropped.
 fn serve_locally(config: &Path, admin: Admin) -> Option<(LocalSocket, AbortOnDropHandle<()>)> {
     let (listener, socket) = local_socket::listen(config)?;
-    Some((socket, AbortOnDropHandle::new(admin::serve_locally(listener, admin))))
+    Some((socket, AbortOnDropHandle::new(routes::serve_locally(listener, admin))))
 }
 
 /// Serves the admin port alone, until the result is dropped.

@@ -39,7 +39,7 @@ impl KnownVariables {
         self.referred.contains(name) && present.is_none_or(|other| other != value)
     }
 
-    /// As [`Self::used_otherwise`], or true if `.env` has another value, which somebody else may need.
+    /// As [`Self::used_otherwise`], or true if `.env` has another value, which another server may need.
     pub(super) fn differs(&self, name: &str, value: &str) -> bool {
         self.used_otherwise(name, value) || self.in_file.get(name).is_some_and(|other| other != value)
     }

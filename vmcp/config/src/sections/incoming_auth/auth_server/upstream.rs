@@ -10,10 +10,7 @@ use super::raw::{
     RawFieldMapping, RawOAuth2Upstream, RawOidcUpstream, RawUpstreamProvider, RawUpstreamType, RawUserInfo,
 };
 use crate::problems::{self, Report, required};
-use crate::sections::incoming_auth::oidc::KEY_MAX_AGE_DEFAULT;
 use crate::sections::incoming_auth::oidc::OidcIssuer;
-use crate::sections::incoming_auth::source_naming::SourceNaming;
-use crate::sections::incoming_auth::token_binding::TokenBinding;
 use crate::values::headers::{self, Headers};
 use crate::values::http_url;
 use crate::values::secret::Secret;
@@ -220,25 +217,9 @@ fn oidc(
         report.problem(&at, "without `openid` there is no ID token", "add `openid`, or use `type: oauth2`");
     }
     let issuer = OidcIssuer {
-        issuer: text.clone(),
-        issuer_url,
-        audience: client_id?.to_owned(),
-        resource: None,
-        jwks_url: None,
-        jwks_path: None,
-        scopes: Vec::new(),
-        required_scopes: Vec::new(),
-        token_types: Vec::new(),
-        naming: SourceNaming::default(),
-        claim_mapping: BTreeMap::new(),
-        required_claims: BTreeMap::new(),
-        clock_skew: CLOCK_SKEW,
-        key_max_age: KEY_MAX_AGE_DEFAULT,
-        introspection: None,
-        required_binding: TokenBinding::None,
         insecure_allow_http: raw.insecure_allow_http,
         allow_private_addresses: raw.allow_private_ips,
-        ca_bundle_path: None,
+        ..OidcIssuer::new(text.clone(), issuer_url, client_id?.to_owned(), CLOCK_SKEW)
     };
     let subject_claim = raw.subject_claim.clone().filter(|claim| !claim.is_empty());
     Some(UpstreamKind::Oidc {

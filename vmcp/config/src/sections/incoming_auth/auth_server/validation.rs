@@ -1,6 +1,6 @@
 //! Validates `authServer`, and joins it with `incomingAuth`, which accepts its tokens.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +10,7 @@ use super::raw::{ACCESS_LIFE, CODE_LIFE, REFRESH_LIFE, RawAuthServer};
 use super::{AuthServer, upstream};
 use crate::problems::{self, Report, required};
 use crate::sections::incoming_auth::IncomingAuth;
-use crate::sections::incoming_auth::oidc::KEY_MAX_AGE_DEFAULT;
 use crate::sections::incoming_auth::oidc::OidcIssuer;
-use crate::sections::incoming_auth::source_naming::SourceNaming;
 use crate::sections::incoming_auth::token_binding::TokenBinding;
 use crate::values::http_url;
 use crate::values::secret::{self, Secret};
@@ -142,26 +140,11 @@ fn issuer_block(issuer: &str, issuer_url: &Url, incoming: &mut IncomingAuth) -> 
         return Some(Arc::clone(own));
     }
     let resource = below(issuer_url, "/mcp")?;
+    let audience = resource.as_str().to_owned();
     let own = Arc::new(OidcIssuer {
-        issuer: issuer.to_owned(),
-        issuer_url: issuer_url.clone(),
-        audience: resource.as_str().to_owned(),
         resource: Some(resource),
-        jwks_url: None,
-        jwks_path: None,
-        scopes: Vec::new(),
-        required_scopes: Vec::new(),
-        token_types: Vec::new(),
-        naming: SourceNaming::default(),
-        claim_mapping: BTreeMap::new(),
-        required_claims: BTreeMap::new(),
-        clock_skew: CLOCK_SKEW,
-        key_max_age: KEY_MAX_AGE_DEFAULT,
-        introspection: None,
-        required_binding: TokenBinding::None,
         insecure_allow_http: issuer_url.scheme() == "http",
-        allow_private_addresses: false,
-        ca_bundle_path: None,
+        ..OidcIssuer::new(issuer.to_owned(), issuer_url.clone(), audience, CLOCK_SKEW)
     });
     incoming.issuers.insert(0, Arc::clone(&own));
     Some(own)

@@ -3,8 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Config;
-
 /// Language model that writes the script of a task. It sees the task, signatures of tools that the caller may
 /// call, types and keys of `context`, and the text of the error of a script that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,11 +17,11 @@ pub enum ScriptModel {
 }
 
 impl ScriptModel {
-    /// True if `execute_code` offers `task` under this configuration.
-    pub fn is_offered(self, config: &Config) -> bool {
+    /// True if `execute_code` offers `task`. `has_model`: `optimizer.llm` is configured.
+    pub fn is_offered(self, has_model: bool) -> bool {
         match self {
             ScriptModel::Off => false,
-            ScriptModel::Configured => config.optimizer.llm.is_some(),
+            ScriptModel::Configured => has_model,
             ScriptModel::Any => true,
         }
     }

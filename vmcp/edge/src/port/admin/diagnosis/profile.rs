@@ -62,7 +62,8 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::port::admin::{Admin, router};
+    use crate::port::admin::Admin;
+    use crate::port::admin::routes::router;
     use vmcp_engine::testing::{KEYWORDS, engine};
 
     async fn asked(address: [u8; 4], method: &str, query: &str) -> (StatusCode, String) {

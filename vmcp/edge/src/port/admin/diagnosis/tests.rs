@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::explain_tool::{ExplainRequest, ToolExplanation, explain};
-use crate::port::admin::{Admin, router};
+use crate::port::admin::Admin;
+use crate::port::admin::routes::{report_routes, router};
 use vmcp_engine::engine::Engine;
 use vmcp_engine::testing::{KEYWORDS, Scripted, backends, engine};
 
@@ -190,7 +191,7 @@ async fn the_configuration_in_force_says_where_each_value_is_from_and_no_secret(
         "server: { adminTokens: ['a token of 0123456789 characters'] }\noperational: { logLevel: debug }\n";
     let loaded = vmcp_config::load(&format!("{text}{KEYWORDS}"), "vmcp.yaml", &|_| None).unwrap();
     let engine = Engine::start(loaded.config, vmcp_engine::engine::Options::default()).await.unwrap();
-    let local = crate::port::admin::report_routes(Admin::new(engine, None));
+    let local = report_routes(Admin::new(engine, None));
     let (status, dump) = ask(&local, "GET", "/admin/config_dump", "").await;
     assert_eq!(status, 200);
     let of = |path: &str| {

@@ -15,11 +15,9 @@ use vmcp_console::pages::sign_in;
 use vmcp_engine::random::now;
 
 use super::{ConsoleDoor, cookie, too_many};
-use crate::port::admin::audit;
+use crate::port::admin::guard::audit;
 use crate::port::console::session_key::{ATTEMPT_SECONDS, CookiePerson, SESSION_SECONDS};
 
-/// Path to which the provider sends the browser back.
-pub(in crate::port) const CALLBACK: &str = "/console/oidc/callback";
 /// Longest subject, in bytes, as OpenID Connect Core 1.0 bounds it (section 2). A browser drops a cookie with
 /// a much longer one.
 const MAX_SUBJECT_BYTES: usize = 255;

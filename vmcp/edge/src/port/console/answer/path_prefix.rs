@@ -81,7 +81,8 @@ mod tests {
     use vmcp_engine::testing::{KEYWORDS, config, engine};
 
     use super::*;
-    use crate::port::admin::{Admin, router};
+    use crate::port::admin::Admin;
+    use crate::port::admin::routes::router;
 
     #[test]
     fn a_prefix_is_a_plain_path() {

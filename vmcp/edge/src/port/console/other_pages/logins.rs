@@ -20,7 +20,7 @@ use vmcp_console::pages::sign_in::logins::{
 use vmcp_engine::access::outgoing::logins_folder;
 use vmcp_engine::engine::replicas::{ClientLogin, ClientName};
 
-use crate::port::admin::OperatorAddress;
+use crate::port::admin::guard::audit::OperatorAddress;
 use crate::port::console::access::{ConsoleDoor, Visitor};
 use crate::port::console::catalog::{Done, unknown};
 
@@ -193,7 +193,8 @@ mod tests {
     use vmcp_engine::testing::{KEYWORDS, config, engine};
 
     use super::*;
-    use crate::port::admin::{Admin, AdminGuard};
+    use crate::port::admin::Admin;
+    use crate::port::admin::guard::AdminGuard;
 
     /// Form of the row of a login.
     const ROW: &str = "action=\"/console/logins/forget?server=forge\"";

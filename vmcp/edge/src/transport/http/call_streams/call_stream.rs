@@ -45,7 +45,7 @@ pub(super) struct CallStream {
     home: String,
     /// The shares of principals in the blocks of bytes that are kept.
     room: Arc<PrincipalShares>,
-    /// The call, until its answer begins. Whoever takes it out drives it on.
+    /// The call, until its answer begins. The task that takes it out drives it on.
     conversation: Mutex<Option<Conversation>>,
     log: Mutex<EventLog>,
     /// Wakes readers after any change of `log`.
@@ -124,7 +124,7 @@ impl CallStream {
         self.append(data).0
     }
 
-    /// Encodes an answer as the last event and keeps it. For one that is too large, or that broke off, an
+    /// Encodes an answer as the last event and keeps it. For a too large answer, or a broken one, an
     /// error is kept: its client may not have received it whole.
     pub(super) fn log_answer(&self, answer: Option<Bytes>) -> Option<Bytes> {
         let event = answer.map(|answer| self.append(&answer));
@@ -136,7 +136,7 @@ impl CallStream {
         event.map(|(event, _)| event)
     }
 
-    /// Encodes the next event and keeps it if there is room. Returns true with one that is kept.
+    /// Encodes the next event and keeps it if there is room. Returns true with a kept event.
     fn append(&self, data: &[u8]) -> (Bytes, bool) {
         let mut log = self.log.lock();
         let id = self.event_id(log.next());
@@ -162,7 +162,7 @@ impl CallStream {
         self.changed.notify_waiters();
     }
 
-    /// Begins to read behind the event `last`; `None` if there was no such event. Returns the number of the
+    /// Begins to read behind the event `last`; `None` without such an event. Returns the number of the
     /// reader. A reader before it ends.
     pub(super) fn open_reader(&self, last: u64) -> Option<u64> {
         let mut log = self.log.lock();
@@ -206,7 +206,7 @@ impl EventLog {
         self.first + self.events.len() as u64
     }
 
-    /// Adds an event, and forgets the first ones for it. Returns false if there is no room for it at all.
+    /// Adds an event, and forgets the first ones for it. Returns false for an event larger than the room.
     fn push(&mut self, event: Bytes, room: &Arc<PrincipalShares>, principal: PrincipalKey) -> bool {
         self.bytes += event.len();
         self.events.push_back(event);

@@ -133,7 +133,7 @@ impl Recorder {
     }
 }
 
-/// Pieces of an answer on the way to a client, and a copy of those that have passed.
+/// Pieces of an answer on the way to a client, and a copy of the pieces that have passed.
 struct Tee {
     /// The pieces so far; `None` if they are too large, or the answer broke off.
     kept: Option<ByteRope>,

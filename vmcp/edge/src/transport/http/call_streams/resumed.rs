@@ -7,7 +7,7 @@ use futures::stream::{self, Stream};
 
 use super::call_stream::{CallStream, NextEvent};
 
-/// Yields the events behind `last`: those that are kept, then those to come; `None` if there was no event
+/// Yields the events behind `last`: the kept ones, then those to come; `None` if there was no event
 /// `last`.
 pub(super) fn events(stream: Arc<CallStream>, last: u64) -> Option<impl Stream<Item = Bytes> + Send + use<>> {
     let reader = stream.open_reader(last)?;

@@ -42,7 +42,7 @@ pub(in crate::optim::definitions) fn definition(names: &Names<'_>, config: &Conf
         },
         "annotations": {"title": "Execute code", "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true}
     });
-    if config.code.llm.is_offered(config)
+    if config.code.llm.is_offered(config.optimizer.llm.is_some())
         && let Some(schema) = definition.get_mut("inputSchema").and_then(Value::as_object_mut)
     {
         // Either `code` or `task`: clients refuse a schema with `oneOf` at its top.

@@ -61,7 +61,7 @@ pub(super) fn warning(why: &str) -> String {
     format!("a worker ran the script, in its subset of Python, since no Job did: {why}")
 }
 
-/// A result that says `isError` also if it is none.
+/// A result that says `isError` in either case.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolHiveResult<'a> {

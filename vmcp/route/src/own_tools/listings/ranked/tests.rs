@@ -1,4 +1,4 @@
-//! search_tools and recommend_tools, with a language model, without one, and with one that fails.
+//! search_tools and recommend_tools, with a language model, without one, and with a failing one.
 
 use serde_json::{Value, json};
 use vmcp_embed::testing::FakeService;

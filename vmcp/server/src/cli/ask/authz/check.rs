@@ -1,5 +1,5 @@
-//! `vmcp check-policies`: checks the policies of resources for the operator, in a process of its own, so that
-//! a text that overwhelms the parser ends this process and not the operator.
+//! `vmcp check-policies`: checks the policies of resources for the operator, in a process of its own: a text
+//! that overwhelms the parser ends this process alone.
 
 use std::io::{self, Read as _};
 

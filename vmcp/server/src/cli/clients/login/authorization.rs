@@ -14,7 +14,6 @@ use rmcp::transport::auth::{
 };
 use serde_json::{Value, json};
 use url::Url;
-use vmcp_access::outgoing::OutgoingError;
 use vmcp_access::outgoing::logins::{CodeGrant, Login, guarded_client};
 use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{OAuthClient, Secret};
@@ -23,7 +22,7 @@ use vmcp_error_chain::error_chain;
 
 use super::callback::{Callback, CallbackListener};
 use super::device::{self, DeviceLogin, Endpoints};
-use super::oauth_client::{CLIENT_NAME, origin, resource};
+use super::oauth_client::{CLIENT_NAME, not_signed_in, origin, resource};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 
@@ -125,11 +124,6 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
         addresses,
     };
     Login::exchange(grant).await.map_err(not_signed_in)
-}
-
-/// Returns the failure of a login for want of a token.
-pub(super) fn not_signed_in(OutgoingError { reason, detail }: OutgoingError) -> CommandFailure {
-    CommandFailure::new(format!("cannot sign in: {reason} ({detail})"))
 }
 
 /// Finds the authorization server. The person has chosen this server: its authorization server may be at a

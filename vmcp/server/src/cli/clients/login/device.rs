@@ -17,8 +17,7 @@ use vmcp_config::addresses::ReachableAddresses;
 use vmcp_config::{OAuthClient, Secret};
 use vmcp_error_chain::error_chain;
 
-use super::authorization::not_signed_in;
-use super::oauth_client::{CLIENT_NAME, TokenAnswer, origin, resource, seconds};
+use super::oauth_client::{CLIENT_NAME, TokenAnswer, not_signed_in, origin, resource, seconds};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 

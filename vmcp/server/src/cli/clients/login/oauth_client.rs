@@ -6,8 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use url::Url;
+use vmcp_access::outgoing::OutgoingError;
 use vmcp_access::outgoing::logins::Login;
 use vmcp_config::addresses::ReachableAddresses;
+
+use crate::cli::console::failure::CommandFailure;
 
 /// Name under which the client is registered; servers show it to the person.
 pub(super) const CLIENT_NAME: &str = "vmcp";
@@ -62,6 +65,11 @@ pub(super) fn resource(address: &str) -> Option<String> {
 /// Returns the origin of a URL, which messages show in its place: a path or a query may be secret.
 pub(super) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
+}
+
+/// Returns the failure of a login for want of a token.
+pub(super) fn not_signed_in(OutgoingError { reason, detail }: OutgoingError) -> CommandFailure {
+    CommandFailure::new(format!("cannot sign in: {reason} ({detail})"))
 }
 
 #[cfg(test)]

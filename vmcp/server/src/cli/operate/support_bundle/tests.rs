@@ -9,7 +9,8 @@ use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
 use super::*;
-use vmcp_edge::port::admin::{Admin, report_routes};
+use vmcp_edge::port::admin::Admin;
+use vmcp_edge::port::admin::routes::report_routes;
 use vmcp_engine::engine::{Engine, Options};
 use vmcp_engine::telemetry::recent::{RecentLine, lines};
 

@@ -1,5 +1,5 @@
 //! The tools of `vmcp mcp-server` itself: `start`, `stop`, `restart`, `status`, `init_project`. They work
-//! while no server runs, and only a local program has them: no port offers them.
+//! while no server runs. The local program alone offers them, and no port does.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

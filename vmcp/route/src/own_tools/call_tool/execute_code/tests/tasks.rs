@@ -1,5 +1,5 @@
-//! Tasks in words, of which a language model makes a script. Its scripts run in the scenarios with the built
-//! binary; here are the prompts, the answers and the settings.
+//! Tasks in words, from which a language model writes a script. Its scripts run in the scenarios with the
+//! built binary; here are the prompts, the answers and the settings.
 
 use vmcp_script::protocol::Failure;
 

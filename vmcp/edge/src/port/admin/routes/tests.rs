@@ -1,11 +1,15 @@
 //! Tests of the admin port: tokens, readiness, reports, foreign hosts.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use axum::body::Body;
 use axum::extract::Request;
+use parking_lot::Mutex;
 use tower::ServiceExt as _;
 
-use super::guard::audit::OperatorAddress;
 use super::*;
+use crate::port::admin::guard::audit::OperatorAddress;
 use vmcp_engine::engine::Options;
 use vmcp_engine::telemetry::calls::{Action, CallObserver, CallRecord};
 use vmcp_engine::telemetry::metrics::RefusalLabels;

@@ -1,23 +1,21 @@
-//! Order of guards and callers, where an edit changes both.
+//! The guards of the pods that run, and the callers that they have.
 //!
 //! The NetworkPolicy changes in one call of the API server; guards take effect when the last pod from before
 //! them is gone. Callers that an edit adds wait for this moment: they would reach pods that do not ask who
 //! calls. Callers that it removes go at once. Everything is decided from stored objects, so that a restart of
 //! the operator changes nothing.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyPeer, NetworkPolicySpec};
+use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyPeer};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use vmcp_crds::MCPServer;
 
-use super::callers;
-use crate::mcp_server::guards::ValidGuards;
-use crate::mcp_server::names::{WORKLOAD_NAME, child_name, metadata};
+use crate::mcp_server::guards::valid_guards::ValidGuards;
+use crate::mcp_server::names::{WORKLOAD_NAME, child_name};
 use crate::runtime::{Context, workload_labels};
 use crate::workload::network::sources::{Source as _, narrow};
 use crate::workload::of_deployment;
@@ -53,7 +51,7 @@ impl RunningIngress {
     }
 
     /// Returns the state of these objects.
-    pub(super) fn from_objects(
+    pub(in crate::mcp_server) fn from_objects(
         deployment: &Deployment,
         pods: &[Arc<Pod>],
         policy: Option<NetworkPolicy>,
@@ -67,7 +65,7 @@ impl RunningIngress {
 
     /// Returns the callers that may be admitted now; `None`: all. `guards` is the digest of the wanted
     /// guards.
-    pub(super) fn admitted(
+    pub(in crate::mcp_server) fn admitted(
         &self,
         guards: Option<&str>,
         wanted: Option<Vec<NetworkPolicyPeer>>,
@@ -80,40 +78,12 @@ impl RunningIngress {
     }
 }
 
-/// Returns the stored NetworkPolicy without callers that the resource names no longer, for a resource that is
-/// refused: their removal waits for no reference. `None` leaves the policy as it is.
-pub(in crate::mcp_server) fn without_removed_callers(
-    context: &Context,
-    server: &MCPServer,
-    granted_namespaces: &BTreeSet<String>,
-) -> Option<NetworkPolicy> {
-    let policy = server.spec.network_policy.clone().unwrap_or_default();
-    let (uid, name) = (server.metadata.uid.as_deref().unwrap_or_default(), server.name_any());
-    let stored =
-        context.children.typed::<NetworkPolicy>(uid, &child_name(&name)).filter(|_| policy.enabled)?;
-    let group = server.spec.group_ref.as_ref().map(|group| group.name.as_str());
-    let spec = narrowed(stored, callers(group, granted_namespaces, &policy))?;
-    Some(NetworkPolicy { metadata: metadata(&name), spec: Some(spec) })
-}
-
-/// Returns a stored policy with the wanted callers, as far as it admits them; `None` if it admits no others.
-pub(super) fn narrowed(
-    stored: NetworkPolicy,
-    mut wanted: Vec<NetworkPolicyPeer>,
-) -> Option<NetworkPolicySpec> {
-    let admitted = callers_of(stored.clone()).filter(|callers| !callers.is_empty())?;
-    narrow_callers(&mut wanted, &admitted);
-    if wanted == admitted {
-        return None;
-    }
-    let mut spec = stored.spec?;
-    spec.ingress.as_mut()?.first_mut()?.from = Some(wanted);
-    Some(spec)
-}
-
 /// Keeps the callers that are admitted already. A NetworkPolicy without callers would admit all: of two lists
 /// without a common caller, the first stored one stays, the VirtualMCPServers of the former group.
-fn narrow_callers(wanted: &mut Vec<NetworkPolicyPeer>, stored: &[NetworkPolicyPeer]) {
+pub(in crate::mcp_server) fn narrow_callers(
+    wanted: &mut Vec<NetworkPolicyPeer>,
+    stored: &[NetworkPolicyPeer],
+) {
     let is_common =
         |caller: &NetworkPolicyPeer| wanted.iter().any(|other| other.covers(caller) || caller.covers(other));
     let first = stored.get(..1).unwrap_or(stored);
@@ -144,7 +114,7 @@ fn has_ended(pod: &Pod) -> bool {
 
 /// Returns the peers of the first rule, that of the client port; `None` if incoming connections are not
 /// limited.
-fn callers_of(policy: NetworkPolicy) -> Option<Vec<NetworkPolicyPeer>> {
+pub(in crate::mcp_server) fn callers_of(policy: NetworkPolicy) -> Option<Vec<NetworkPolicyPeer>> {
     let spec = policy.spec?;
     let is_limited = spec.policy_types.iter().flatten().any(|direction| direction == "Ingress");
     let first = spec.ingress.filter(|_| is_limited)?.into_iter().next()?;
