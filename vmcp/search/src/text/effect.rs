@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::analysis::{split_identifier, words};
+use super::courtesy::request_of;
 use super::sentence::first_sentence;
 
 /// Words of a name among which its verb is looked for; names may begin with that of their server.
@@ -68,17 +69,13 @@ pub(crate) fn effect_of_tool(name: &str, description: &str) -> Option<Effect> {
 /// Returns the effect that a query wants, which the thesaurus expands by these words; `None` if it tells
 /// none.
 pub(crate) fn wanted_effect(query: &str, expansion: &[&str]) -> Option<Effect> {
-    let words = words(query);
-    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    loop {
-        let polite = match words.as_slice() {
-            ["please" | "now" | "just", ..] => 1,
-            ["can" | "could", "you", ..] => 2,
-            _ => break,
-        };
-        words.drain(..polite);
-    }
-    match words.as_slice() {
+    let words = words(request_of(query));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let words = match words.as_slice() {
+        ["now", rest @ ..] => rest,
+        words => words,
+    };
+    match words {
         ["give" | "tell", "me", ..] => Some(Effect::Read),
         // "Let me see" and "send me" ask for either.
         ["let" | "send", "me", ..] => None,
