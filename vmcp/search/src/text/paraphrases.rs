@@ -5,7 +5,7 @@
 //! words of definitions for them, and a short query takes the words of the wishes nearest to it.
 //!
 //! ```text
-//! share(w)   = softmax of cosine(query, w) / .05            of the eight nearest wishes from .4 on
+//! share(w)   = softmax of cosine(query, w) / .05            of the twelve nearest wishes from .4 on
 //! trust      = (cosine(query, nearest wish) − cosine(query, nearest tool)) / .3       between 0 and 1,
 //!              times the root of the share of tools that have a vector
 //! vector    += .4 · trust · Σ share(w) · e("tool to " + words(w))
@@ -23,8 +23,8 @@ use crate::vectors::Vectors;
 
 /// Width of the default model's vectors.
 const DIMENSIONS: usize = 384;
-/// Wishes that a query takes words of. One finds less, fifteen find as much.
-const NEAREST: usize = 8;
+/// Wishes that a query takes words of. One finds less, twenty find as much.
+const NEAREST: usize = 12;
 /// Least cosine of a query and a wish that is like it.
 const MIN_COSINE: f32 = 0.4;
 /// Temperature of the shares; .03 and .08 find less.
