@@ -12,8 +12,8 @@ use super::stopwords::is_stop_word;
 /// Words of a text from which on it is not short whatever is taken from it.
 const MAX_WORDS: usize = 32;
 
-/// Phrases before a request.
-const BEFORE: [&str; 43] = [
+/// Phrases before a request. "I have to" is none: a duty is often a new task for a list.
+const BEFORE: [&str; 56] = [
     "please",
     "pls",
     "plz",
@@ -40,7 +40,6 @@ const BEFORE: [&str; 43] = [
     "i'd like to",
     "id like to",
     "i need to",
-    "i have to",
     "i want you to",
     "i need you to",
     "i'd like you to",
@@ -50,17 +49,31 @@ const BEFORE: [&str; 43] = [
     "i need help to",
     "go ahead and",
     "try to",
-    "let's",
-    "lets",
-    "let us",
     "is it possible to",
     "is there a way to",
     "are you able to",
     "i was wondering if you could",
+    "hello can you",
+    "hello could you",
+    "hello would you",
+    "hello please",
+    "hello i want to",
+    "hello i need to",
+    "i would love to",
+    "i'd love to",
+    "i am trying to",
+    "i'm trying to",
+    "im trying to",
+    "want to",
+    "wanna",
+    "would it be possible to",
+    "would you be able to",
+    "do you think you could",
+    "feel free to",
 ];
 
 /// Phrases after a request.
-const AFTER: [&str; 19] = [
+const AFTER: [&str; 28] = [
     "please",
     "pls",
     "plz",
@@ -80,6 +93,15 @@ const AFTER: [&str; 19] = [
     "can you",
     "thanks a lot",
     "thank you very much",
+    "thanks in advance",
+    "thanks so much",
+    "thank you so much",
+    "if you could",
+    "if you don't mind",
+    "when you can",
+    "when you get a chance",
+    "as soon as possible",
+    "for us",
 ];
 
 /// Words before a phrase that make it a part of the request: "write her a thank you".
@@ -188,8 +210,9 @@ mod tests {
             ("hey, I’d like to turn the pings off!", "turn the pings off!"),
             ("just quickly turn the pings off pls", "turn the pings off"),
             ("I was wondering if you could turn the pings off for me, if possible?", "turn the pings off"),
+            ("hello, can you turn the pings off when you get a chance", "turn the pings off"),
+            ("I’m trying to turn the pings off. Thanks in advance!", "turn the pings off"),
             ("would you mind telling me the score?", "telling me the score?"),
-            ("let's see who is online", "see who is online"),
             ("rounder corners please", "rounder corners"),
         ] {
             assert_eq!(request_of(text), request, "{text}");
@@ -212,6 +235,8 @@ mod tests {
             "let me see",
             "what do i have to pay",
             "is the server ok",
+            "let's encrypt certificate",
+            "i have to call grandma",
             "now playing",
             "hello world",
             "pleasefoo",
