@@ -19,8 +19,8 @@ use futures::future::BoxFuture;
 use tokio::time::timeout;
 use vmcp_embed::{EmbedError, Embedder};
 use vmcp_search::{
-    Clause, Index, Query, Ranking, Reliability, SMALL_SET, SearchMode, Visible, query_form, rerank,
-    short_form, split_clauses,
+    Clause, Index, Query, Ranking, Reliability, SMALL_SET, SearchMode, Visible, query_form, request_of,
+    rerank, short_form, split_clauses,
 };
 
 use context::QueryEmbedding;
@@ -165,7 +165,7 @@ pub fn search<'a>(searcher: &'a Searcher, request: SearchRequest<'a>) -> BoxFutu
 }
 
 async fn find(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
-    let description = request.description.trim();
+    let description = request_of(request.description.trim());
     let whole = whole_query(description, request.keywords);
     // One batch for the whole query and its clauses: a provider takes little longer for it than for one text.
     let texts: Vec<String> = std::iter::once(whole).chain(split_clauses(description)).collect();
@@ -266,7 +266,7 @@ pub async fn embed_query(searcher: &Searcher, text: &str) -> Result<QueryEmbeddi
     };
     let _loaded = timeout(MODEL_LOAD_TIMEOUT, embedder.prepare()).await;
     let deadline = searcher.settings.query_deadline;
-    let texts = [text.to_owned()];
+    let texts = [request_of(text).to_owned()];
     let asked = async { Ok((embedder.embed(&texts).await?, embedder.model_id().await?)) };
     let answered = timeout(deadline, asked).await.map_err(|_| Degraded::Slow(deadline))?;
     let (vectors, model) = answered.map_err(Degraded::Provider)?;
@@ -429,24 +429,57 @@ mod tests {
         }
     }
 
+    /// A model that embeds one text alone.
+    struct ModelOf(&'static str);
+
+    #[async_trait]
+    impl Embedder for ModelOf {
+        async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+            assert_eq!(texts, [self.0]);
+            Ok(vec![vec![1.0]])
+        }
+
+        async fn model_id(&self) -> Result<String, EmbedError> {
+            Ok("one text".to_owned())
+        }
+
+        fn batch_size(&self) -> usize {
+            1
+        }
+    }
+
+    /// A searcher of one tool that has a vector.
+    fn searcher(model: impl Embedder + 'static) -> Searcher {
+        let index = Index::new(&[Document { name: "add".to_owned(), ..Document::default() }]);
+        Searcher {
+            index: Arc::new(index.with_vectors(Vectors::from_rows(1, [Some(vec![1.0])]))),
+            vectors: QueryVectors::From(Arc::new(model)),
+            reliability: Arc::default(),
+            learned: None,
+            reranking: None,
+            settings: SearchSettings::from(&crate::testing::config("").optimizer.search),
+        }
+    }
+
+    #[tokio::test]
+    async fn courtesy_around_a_request_is_not_searched() {
+        let searcher = searcher(ModelOf("add two numbers"));
+        let polite = "Could you please add two numbers for me?";
+        let request =
+            SearchRequest { description: polite, keywords: "", limit: None, visible: None, explain: false };
+        let found = search(&searcher, request).await;
+        assert!(found.embedding_took.is_some() && found.degraded.is_none(), "{:?}", found.degraded);
+        assert!(embed_query(&searcher, polite).await.is_ok(), "a context is embedded as its searches are");
+    }
+
     #[tokio::test]
     async fn the_load_of_the_model_takes_nothing_from_the_time_of_the_first_search() {
-        let index = Index::new(&[Document { name: "add".to_owned(), ..Document::default() }]);
-        let index = Arc::new(index.with_vectors(Vectors::from_rows(1, [Some(vec![1.0])])));
-        let mut settings = SearchSettings::from(&crate::testing::config("").optimizer.search);
-        settings.query_deadline = Duration::from_millis(200);
         let quick = Duration::ZERO;
         // The deadline cuts a slow request long before its own end, also on a busy machine.
         let (long_load, long_request) = (Duration::from_millis(500), Duration::from_mins(1));
         for (load, request, is_slow) in [(long_load, quick, false), (quick, long_request, true)] {
-            let searcher = Searcher {
-                index: Arc::clone(&index),
-                vectors: QueryVectors::From(Arc::new(SlowModel { load, request })),
-                reliability: Arc::default(),
-                learned: None,
-                reranking: None,
-                settings: settings.clone(),
-            };
+            let mut searcher = searcher(SlowModel { load, request });
+            searcher.settings.query_deadline = Duration::from_millis(200);
             let found = embed(&searcher, &["add two numbers".to_owned()]).await;
             assert_eq!(matches!(found, Err(Degraded::Slow(_))), is_slow, "{found:?}");
             assert_eq!(found.is_err(), is_slow);

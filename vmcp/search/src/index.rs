@@ -161,8 +161,8 @@ impl Index {
         near
     }
 
-    /// Gathers the evidence. The query and its clauses share one pass over the vectors, after the pass of a
-    /// short query for its paraphrase.
+    /// Gathers the evidence. The query and its clauses share one pass over the vectors; the own vector of a
+    /// query that may have a paraphrase passes before, and once.
     fn rank(
         &self,
         query: &Query<'_>,
@@ -182,7 +182,12 @@ impl Index {
         }
         let own = vectors.first().and_then(Option::as_deref);
         let own = own.filter(|_| takes_short && query.short_vector.is_some());
-        let paraphrase = own.and_then(|own| self.paraphrase(query.text, own, &expansion, documents, visible));
+        // The query of a name, and of another language, has no paraphrase.
+        let own = own.filter(|_| !expansion.is_translation && !self.keywords.is_a_name(query.text, visible));
+        let scanned = own.and_then(|own| self.vectors.scan(&[Some(own.to_vec())], documents).pop());
+        let paraphrase = own.zip(scanned.as_deref());
+        let paraphrase =
+            paraphrase.and_then(|(own, cosines)| paraphrase_of(query.text, own, &expansion, cosines));
         let short = texts().zip(&vectors).enumerate().map(|(at, (text, own))| {
             let own = own.as_deref().filter(|_| takes_short)?;
             let short = self.short_query(text, own, at == 0 && expansion.is_translation)?;
@@ -195,9 +200,15 @@ impl Index {
         let has_short: Vec<_> = short.iter().map(Option::is_some).collect();
         let mut has_short = has_short.into_iter();
         let texts_count = vectors.len();
+        if let Some(own) = vectors.first_mut().filter(|_| scanned.is_some()) {
+            *own = None;
+        }
         vectors.extend(short.into_iter().flatten().map(Some));
         // A row for each vector: those of the texts, then those of the short texts among them.
         let mut cosines = self.vectors.scan(&vectors, documents);
+        if let (Some(own), Some(scanned)) = (cosines.first_mut(), scanned) {
+            *own = scanned;
+        }
         let mut closeness = cosines.split_off(texts_count).into_iter();
         let mut cosines = cosines.into_iter();
         let norms = self.keywords().norms(documents);
@@ -225,26 +236,6 @@ impl Index {
         QueryEvidence { whole, clauses, prior }
     }
 
-    /// Returns the paraphrase of a query whose vector is `own`; none of a translated one, and of the name of
-    /// a tool.
-    fn paraphrase(
-        &self,
-        text: &str,
-        own: &[f32],
-        expansion: &Expansion,
-        documents: &[usize],
-        visible: Option<&Visible>,
-    ) -> Option<Paraphrase> {
-        if expansion.is_translation || self.keywords().is_a_name(text, visible) {
-            return None;
-        }
-        let cosines = self.vectors.scan(&[Some(own.to_vec())], documents).pop().unwrap_or_default();
-        let stemmer = stemmer();
-        let expanded = expansion.words.iter().map(|word| stem(&stemmer, (*word).to_owned()));
-        let known: HashSet<String> = terms(text).chain(expanded).collect();
-        paraphrase(own, &cosines, &known)
-    }
-
     /// Returns what each document gains beside words and meaning, by position; nothing for a long query, for
     /// the name of a tool, and in a small set, which has another scale.
     fn prior(
@@ -270,6 +261,19 @@ impl Index {
         let form = self.vectors.query(text.short_vector?)?;
         Some(short_query(own, &form, is_translation))
     }
+}
+
+/// Returns the paraphrase of a query, from its own vector and the cosines of the tools.
+fn paraphrase_of(
+    text: &str,
+    own: &[f32],
+    expansion: &Expansion,
+    cosines: &[Option<f32>],
+) -> Option<Paraphrase> {
+    let stemmer = stemmer();
+    let expanded = expansion.words.iter().map(|word| stem(&stemmer, (*word).to_owned()));
+    let known: HashSet<String> = terms(text).chain(expanded).collect();
+    paraphrase(own, cosines, &known)
 }
 
 impl fmt::Debug for Index {

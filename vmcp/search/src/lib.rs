@@ -40,7 +40,8 @@ pub use query::{
     Clause, DEFAULT_LIMIT, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, QueryTerm, Ranking, SearchMode,
 };
 pub use text::{
-    MAX_CLAUSES, first_sentence, paraphrase_texts, paraphrase_vectors, query_form, short_form, split_clauses,
+    MAX_CLAUSES, first_sentence, paraphrase_texts, paraphrase_vectors, query_form, request_of, short_form,
+    split_clauses,
 };
 pub use vectors::Vectors;
 pub use visible::Visible;

@@ -1,8 +1,9 @@
-//! Text as the index reads it: terms, stop words, clauses, expansion, paraphrase and wanted effect of a
-//! query, the first sentence of a description.
+//! Text as the index reads it: terms, stop words, request, clauses, expansion, paraphrase and wanted effect
+//! of a query, the first sentence of a description.
 
 pub(crate) mod analysis;
 mod clauses;
+mod courtesy;
 pub(crate) mod effect;
 pub(crate) mod paraphrases;
 mod sentence;
@@ -11,6 +12,7 @@ mod stopwords;
 pub(crate) mod thesaurus;
 
 pub use clauses::{MAX_CLAUSES, split_clauses};
+pub use courtesy::request_of;
 pub use paraphrases::{paraphrase_texts, paraphrase_vectors};
 pub use sentence::first_sentence;
 pub(crate) use short_form::{MAX_SHORT_TERMS, short_query};

@@ -315,8 +315,9 @@ async fn new_calls_appear_by_themselves_until_the_session_ends() {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
     };
+    let token = json!({"token": TOKEN});
     let seen = tokio::select! {
-        seen = browse("signInAndWatch", &chromium, &vmcp, &json!({"token": TOKEN})) => seen,
+        seen = browse("signInAndWatch", &chromium, &vmcp, &token) => seen,
         () = calling => panic!("the page took longer than 1000 calls"),
     };
     for (at, words) in [

@@ -7,7 +7,7 @@ use cedar_policy::Policy;
 use serde_json::Value;
 use vmcp_wire::letter_case::folded;
 
-use super::bounds::{ARGUMENT, ARGUMENTS};
+use super::bounds::{ARGUMENT, ARGUMENTS, DERIVED};
 
 /// Prefix of the attributes that hold claims.
 pub(super) const CLAIM: &str = "claim_";

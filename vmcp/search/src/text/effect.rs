@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::analysis::{split_identifier, words};
+use super::courtesy::request_of;
 use super::sentence::first_sentence;
 
 /// Words of a name among which its verb is looked for; names may begin with that of their server.
@@ -22,13 +23,18 @@ const READING_VERBS: &str = "\
     list look lookup query read retrieve search see show summarize translate view watch";
 /// Verbs of tools that change something.
 const CHANGING_VERBS: &str = "\
-    add adjust append approve archive assign attach ban block build call cancel change clear click close \
-    compose configure control convert create delete detach disable dismiss drop edit enable erase \
-    execute forward generate import insert invite invoke join kick launch leave make manage mark merge \
-    modify move mute new notify open patch pause pin play post press publish purge put register reject \
-    remove rename reorder replace reply resize resolve restart restore resume revoke run save schedule \
-    send set share skip start stop store toggle transform transition trash trigger turn unassign unban \
-    unblock unfollow uninstall unmute unpin unstar unsubscribe update upload write";
+    activate add adjust append approve archive arm assign attach authorize ban block build buy call \
+    cancel change checkout clear click clone close commit complete compose configure connect control \
+    convert copy create deactivate delete demote deploy detach disable disarm disconnect dismiss \
+    dispatch downgrade drag drain drop duplicate edit enable erase execute fill finalize finish follow \
+    fork forward fulfill generate grant hover import insert install invite invoke join kick launch \
+    leave make manage mark merge modify move mute navigate new notify open patch pause pay pin play \
+    post press promote publish purge push put react rebase reboot redo refund register reject remove \
+    rename reopen reorder replace reply rerun reset resize resolve restart restore resume retry revert \
+    revoke rollback rotate run save schedule scroll sell send set share shutdown skip start stop store \
+    submit subscribe swap swipe tap toggle transfer transform transition trash trigger turn unassign \
+    unban unblock undelete undo unfollow uninstall unlock unmute unpin unstar unsubscribe update \
+    upgrade upload upsert void write";
 /// First words of people who want to know something.
 const QUESTION_WORDS: &str = "\
     am any anybody anyone anything are did do does find had has have how hows is list read search see \
@@ -68,17 +74,13 @@ pub(crate) fn effect_of_tool(name: &str, description: &str) -> Option<Effect> {
 /// Returns the effect that a query wants, which the thesaurus expands by these words; `None` if it tells
 /// none.
 pub(crate) fn wanted_effect(query: &str, expansion: &[&str]) -> Option<Effect> {
-    let words = words(query);
-    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    loop {
-        let polite = match words.as_slice() {
-            ["please" | "now" | "just", ..] => 1,
-            ["can" | "could", "you", ..] => 2,
-            _ => break,
-        };
-        words.drain(..polite);
-    }
-    match words.as_slice() {
+    let words = words(request_of(query));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let words = match words.as_slice() {
+        ["now", rest @ ..] => rest,
+        words => words,
+    };
+    match words {
         ["give" | "tell", "me", ..] => Some(Effect::Read),
         // "Let me see" and "send me" ask for either.
         ["let" | "send", "me", ..] => None,
@@ -112,6 +114,8 @@ mod tests {
             ("issue_comment_delete", Some(Effect::Change)),
             ("getCreatedEvents", Some(Effect::Read)),
             ("translate_text", Some(Effect::Read)),
+            ("git_commit", Some(Effect::Change)),
+            ("list_commits", Some(Effect::Read)),
             ("weather", None),
         ] {
             assert_eq!(effect_of_tool(name, ""), effect, "{name}");

@@ -5,7 +5,7 @@
 //! words of definitions for them, and a short query takes the words of the wishes nearest to it.
 //!
 //! ```text
-//! share(w)   = softmax of cosine(query, w) / .05            of the eight nearest wishes from .4 on
+//! share(w)   = softmax of cosine(query, w) / .05            of the twelve nearest wishes from .4 on
 //! trust      = (cosine(query, nearest wish) − cosine(query, nearest tool)) / .3       between 0 and 1,
 //!              times the root of the share of tools that have a vector
 //! vector    += .4 · trust · Σ share(w) · e("tool to " + words(w))
@@ -19,12 +19,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::analysis::terms;
-use crate::vectors::Vectors;
+use crate::vectors::normalized;
 
 /// Width of the default model's vectors.
 const DIMENSIONS: usize = 384;
-/// Wishes that a query takes words of. One finds less, fifteen find as much.
-const NEAREST: usize = 8;
+/// Partial sums kept apart in a dot product.
+const LANES: usize = 16;
+/// Wishes that a query takes words of. One finds less, twenty find as much.
+const NEAREST: usize = 12;
 /// Least cosine of a query and a wish that is like it.
 const MIN_COSINE: f32 = 0.4;
 /// Temperature of the shares; .03 and .08 find less.
@@ -69,8 +71,26 @@ pub fn paraphrase_texts() -> Vec<String> {
 
 /// Returns the vector of the table for each of the [texts](paraphrase_texts), as whole numbers up to 127.
 pub fn paraphrase_vectors() -> Vec<Vec<i8>> {
-    let (rows, _) = VECTORS.as_chunks::<DIMENSIONS>();
-    rows.iter().map(|row| row.iter().map(|byte| byte.cast_signed()).collect()).collect()
+    rows().iter().map(|row| row.iter().map(|byte| byte.cast_signed()).collect()).collect()
+}
+
+/// The vectors as the program has them, whose pages are read when they are needed: a table of floats would
+/// take six megabytes of memory.
+fn rows() -> &'static [[u8; DIMENSIONS]] {
+    VECTORS.as_chunks().0
+}
+
+/// Returns the dot product of a vector and a row, with partial sums as in [`crate::vectors`].
+fn dot(vector: &[f32], row: &[u8; DIMENSIONS]) -> f32 {
+    let (vector, _) = vector.as_chunks::<LANES>();
+    let (row, _) = row.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for (vector, row) in vector.iter().zip(row) {
+        for ((sum, value), byte) in sums.iter_mut().zip(vector).zip(row) {
+            *sum += value * f32::from(byte.cast_signed());
+        }
+    }
+    sums.iter().sum()
 }
 
 const WISHES: &str = include_str!("paraphrases/wishes.txt");
@@ -101,21 +121,17 @@ impl Table {
     }
 }
 
-/// The table with its vectors.
+/// The table with the length of each of its vectors: those of the wishes, then those of the meanings.
 struct Paraphrases {
     table: Table,
-    wishes: Vectors,
-    meanings: Vectors,
+    lengths: Vec<f32>,
 }
 
 impl Paraphrases {
     fn load() -> Paraphrases {
-        let table = Table::parse(WISHES);
-        let rows = paraphrase_vectors().into_iter();
-        let mut rows = rows.map(|row| Some(row.into_iter().map(f32::from).collect::<Vec<f32>>()));
-        let wishes = Vectors::from_rows(DIMENSIONS, rows.by_ref().take(table.wishes.len()));
-        let meanings = Vectors::from_rows(DIMENSIONS, rows);
-        Paraphrases { table, wishes, meanings }
+        let square = |byte: &u8| f32::from(byte.cast_signed()).powi(2);
+        let length = |row: &[u8; DIMENSIONS]| row.iter().map(square).sum::<f32>().sqrt();
+        Paraphrases { table: Table::parse(WISHES), lengths: rows().iter().map(length).collect() }
     }
 
     fn of(&self, query: &[f32], tools: &[Option<f32>], own: &HashSet<String>) -> Option<Paraphrase> {
@@ -148,22 +164,26 @@ impl Paraphrases {
 
     /// Returns the wishes nearest to a query, with their cosines, best first.
     fn nearest(&self, query: &[f32]) -> Option<Vec<(usize, f32)>> {
-        let query = self.wishes.query(query)?;
-        let wishes: Vec<usize> = (0..self.table.wishes.len()).collect();
-        let cosines = self.wishes.scan(&[Some(query)], &wishes).pop()?;
-        let alike = |(wish, cosine): (usize, Option<f32>)| {
-            cosine.filter(|cosine| *cosine >= MIN_COSINE).map(|cosine| (wish, cosine))
-        };
-        let mut near: Vec<(usize, f32)> = cosines.into_iter().enumerate().filter_map(alike).collect();
+        let query = normalized(query, DIMENSIONS)?;
+        let wishes = rows().iter().zip(&self.lengths).take(self.table.wishes.len());
+        let cosines = wishes.map(|(row, length)| dot(&query, row) / length).enumerate();
+        let mut near: Vec<(usize, f32)> = cosines.filter(|(_, cosine)| *cosine >= MIN_COSINE).collect();
         near.sort_by(|(_, one), (_, other)| other.total_cmp(one));
         near.truncate(NEAREST);
         Some(near)
     }
 
     /// Returns the words for a wish, and their vector.
-    fn meaning(&self, wish: usize) -> Option<(&'static str, &[f32])> {
+    fn meaning(&self, wish: usize) -> Option<(&'static str, impl Iterator<Item = f32>)> {
         let (_, meaning) = *self.table.wishes.get(wish)?;
-        Some((*self.table.meanings.get(meaning)?, self.meanings.row(meaning)?))
+        let words = *self.table.meanings.get(meaning)?;
+        Some((words, self.unit_vector(self.table.wishes.len() + meaning)?))
+    }
+
+    /// Returns the values of a vector at unit length.
+    fn unit_vector(&self, number: usize) -> Option<impl Iterator<Item = f32>> {
+        let (row, length) = (rows().get(number)?, *self.lengths.get(number)?);
+        Some(row.iter().map(move |byte| f32::from(byte.cast_signed()) / length))
     }
 }
 
@@ -175,7 +195,7 @@ pub(crate) mod tests {
     pub(crate) fn vector_of(wish: &str) -> Vec<f32> {
         let table = &PARAPHRASES.table;
         let at = table.wishes.iter().position(|(known, _)| *known == wish).expect("the wish is in the table");
-        PARAPHRASES.wishes.row(at).expect("it has a vector").to_vec()
+        PARAPHRASES.unit_vector(at).expect("it has a vector").collect()
     }
 
     fn weight(paraphrase: &Paraphrase, term: &str) -> f32 {
@@ -187,9 +207,21 @@ pub(crate) mod tests {
         let Table { wishes, meanings } = &PARAPHRASES.table;
         assert!(wishes.len() > 1_000 && meanings.len() > 500);
         assert_eq!(VECTORS.len(), (wishes.len() + meanings.len()) * DIMENSIONS);
-        assert_eq!(PARAPHRASES.wishes.count(), wishes.len());
-        assert_eq!(PARAPHRASES.meanings.count(), meanings.len());
+        assert_eq!(PARAPHRASES.lengths.len(), wishes.len() + meanings.len());
+        assert!(PARAPHRASES.lengths.iter().all(|length| *length > 0.0));
         assert_eq!(paraphrase_texts().len(), paraphrase_vectors().len());
+    }
+
+    #[test]
+    fn the_wish_itself_is_nearest_and_has_a_cosine_of_one() {
+        for wish in ["lock up for the night", "who wrote to me"] {
+            let near = PARAPHRASES.nearest(&vector_of(wish)).unwrap();
+            let (first, cosine) = near.first().copied().unwrap();
+            assert_eq!(PARAPHRASES.table.wishes.get(first).map(|(known, _)| *known), Some(wish));
+            assert!((cosine - 1.0).abs() < 1e-4, "{cosine}");
+            assert!(near.len() <= NEAREST && near.iter().all(|(_, cosine)| *cosine >= MIN_COSINE));
+            assert!(near.is_sorted_by(|(_, one), (_, other)| one >= other));
+        }
     }
 
     #[test]
