@@ -315,8 +315,8 @@ async fn embed(searcher: &Searcher, texts: &[String]) -> Result<Vec<Vec<f32>>, D
     let _loaded = timeout(MODEL_LOAD_TIMEOUT, embedder.prepare()).await;
     let deadline = searcher.settings.query_deadline;
     let span = TraceSpan::begin("embedding.query", |open| open.number("texts", texts.len()));
-    let embedded = in_span(pin!(timeout(deadline, embedder.embed(texts))), &span).await;
-    let failed = match embedded {
+    let outcome = in_span(pin!(timeout(deadline, embedder.embed(texts))), &span).await;
+    let failed = match outcome {
         Ok(Ok(vectors)) => {
             span.fill(OpenSpan::succeed);
             return Ok(vectors);

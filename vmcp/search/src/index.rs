@@ -183,7 +183,8 @@ impl Index {
         let own = vectors.first().and_then(Option::as_deref);
         let own = own.filter(|_| takes_short && query.short_vector.is_some());
         // The query of a name, and of another language, has no paraphrase.
-        let own = own.filter(|_| !expansion.is_translation && !self.keywords.is_a_name(query.text, visible));
+        let own =
+            own.filter(|_| !expansion.is_translation && !self.keywords().is_a_name(query.text, visible));
         let scanned = own.and_then(|own| self.vectors.scan(&[Some(own.to_vec())], documents).pop());
         let paraphrase = own.zip(scanned.as_deref());
         let paraphrase =

@@ -161,6 +161,22 @@ impl Namesakes {
         }
         None
     }
+
+    /// Forgets a client if one more would be too many; returns its number.
+    fn make_room(&mut self) -> Option<u64> {
+        let is_newcomer = |instance: &Instance| instance.latest == instance.first;
+        let newcomers = self.instances.iter().filter(|instance| is_newcomer(instance)).count();
+        let only_newcomers = newcomers >= MAX_NEWCOMERS;
+        if self.instances.len() < MAX_INSTANCES && !only_newcomers {
+            return None;
+        }
+        let may_end = |instance: &Instance| !only_newcomers || is_newcomer(instance);
+        let instances = self.instances.iter().enumerate();
+        let (at, _) = instances
+            .filter(|(_, instance)| may_end(instance))
+            .min_by_key(|(_, instance)| instance.last_request)?;
+        Some(self.instances.swap_remove(at).number)
+    }
 }
 
 impl Instance {

@@ -443,7 +443,7 @@ mod tests {
         let settings = snapshot.config.server.console_sign_in.as_ref().unwrap();
         let cookie = |subject: &str, began: u64| {
             let person = CookiePerson { subject: subject.to_owned(), role: ConsoleRole::Operator };
-            door.0.key.person_session(&person, settings, began + SESSION_SECONDS)
+            door.keys().person_session(&person, settings, began + SESSION_SECONDS)
         };
         let (ann, bob) = (cookie("ann", now() - 60), cookie("bob", now() - 60));
         assert!(door.person(&ann).is_some() && door.person(&bob).is_some());

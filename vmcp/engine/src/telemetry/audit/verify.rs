@@ -176,17 +176,24 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use uuid::Uuid;
 
-    use super::super::chain::{HashChain, MAIN};
+    use super::super::chain::{ChainMember, HashChain, MAIN};
     use super::*;
+
+    /// Appends the line of an event to a text.
+    fn add(chain: &mut HashChain, process: u128, number: u64, text: &mut Vec<u8>) {
+        let mut line = Vec::new();
+        ChainMember::new(Uuid::from_u128(process)).append_line(br#"{"event":"x"}"#, number, &mut line);
+        text.extend(chain.link_copy(&line));
+    }
 
     /// Writes the lines of one chain, `lines` to each file; the first file is the oldest.
     fn write(newest: &Path, files: u32, lines: u64) {
-        let (mut chain, process, mut number) = (HashChain::new(MAIN, None), Uuid::from_u128(7), 0);
+        let (mut chain, mut number) = (HashChain::new(MAIN, None), 0);
         for file in (0..files).rev() {
             let mut text = Vec::new();
             for _ in 0..lines {
                 number += 1;
-                chain.add(br#"{"event":"x"}"#, process, number, &mut text);
+                add(&mut chain, 7, number, &mut text);
             }
             let path = if file == 0 { newest.to_owned() } else { with_suffix(newest, &file.to_string()) };
             std::fs::write(path, text).unwrap();
@@ -233,7 +240,7 @@ mod tests {
         let mut text = Vec::new();
         let mut chain = HashChain::new(MAIN, None);
         for number in [0, u64::MAX] {
-            chain.add(br#"{"event":"x"}"#, Uuid::from_u128(7), number, &mut text);
+            add(&mut chain, 7, number, &mut text);
         }
         let odd = folder.path().join("odd.jsonl");
         std::fs::write(&odd, text).unwrap();
@@ -241,7 +248,7 @@ mod tests {
         // A line that begins a chain of its own, as the first line of a console does.
         write(&newest, 1, 2);
         let mut text = std::fs::read(&newest).unwrap();
-        HashChain::new(STREAM, None).add(br#"{"event":"x"}"#, Uuid::from_u128(8), 1, &mut text);
+        add(&mut HashChain::new(STREAM, None), 8, 1, &mut text);
         std::fs::write(&newest, text).unwrap();
         std::fs::remove_file(with_suffix(&newest, "1")).unwrap();
         std::fs::remove_file(with_suffix(&newest, "2")).unwrap();

@@ -91,13 +91,12 @@ impl OpenSpan {
     /// Begins a span now: below `parent`, which decides about its export, or as the first one of a trace.
     pub(super) fn begin(name: &'static str, parent: Option<&SpanContext>, sampling: Sampling) -> Self {
         let id = SpanId::from(fastrand::u64(1..));
-        let context = match parent {
-            Some(parent) => below(parent, id),
-            None => {
-                let trace = fastrand::u128(1..);
-                let flags = if sampling.takes(trace) { TraceFlags::SAMPLED } else { TraceFlags::default() };
-                SpanContext::new(TraceId::from(trace), id, flags, false, TraceState::default())
-            }
+        let context = if let Some(parent) = parent {
+            below(parent, id)
+        } else {
+            let trace = fastrand::u128(1..);
+            let flags = if sampling.takes(trace) { TraceFlags::SAMPLED } else { TraceFlags::default() };
+            SpanContext::new(TraceId::from(trace), id, flags, false, TraceState::default())
         };
         let is_recorded = context.is_sampled();
         Self {

@@ -235,9 +235,9 @@ fn a_root_that_is_not_sampled_keeps_its_attributes_for_a_trace_that_is() {
         drop(TraceSpan::begin("alone", attribute));
         drop(TraceSpan::root("alone", attribute));
         drop(begin_continued("alone", &IncomingTrace::default(), attribute));
-        let later = TraceSpan::root("later", attribute);
-        continue_trace(&later, &trace);
-        drop(later);
+        let deferred = TraceSpan::root("later", attribute);
+        continue_trace(&deferred, &trace);
+        drop(deferred);
         drop(begin_continued("at once", &trace, attribute));
     });
     queue.finish().unwrap();
@@ -257,10 +257,10 @@ fn a_client_that_does_not_sample_gets_no_spans_and_its_trace_goes_on() {
     let context = TraceContext { traceparent: Some(traceparent.into()), ..TraceContext::default() };
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
         let trace = IncomingTrace { context: context.clone(), ambient: None };
-        let later = TraceSpan::root("question", |open| open.text("tool", "echo"));
-        continue_trace(&later, &trace);
+        let deferred = TraceSpan::root("question", |open| open.text("tool", "echo"));
+        continue_trace(&deferred, &trace);
         let span = begin_continued("request", &trace, |open| open.text("tool", "echo"));
-        assert_eq!(trace_id(&outgoing(&later, &context)), trace_id(&outgoing(&span, &context)));
+        assert_eq!(trace_id(&outgoing(&deferred, &context)), trace_id(&outgoing(&span, &context)));
         let below = span.in_scope(|| TraceSpan::begin("backend.call", OpenSpan::call));
         assert_eq!(exemplar(&span), None);
         let sent = outgoing(&below, &context).traceparent.unwrap();

@@ -238,7 +238,7 @@ fn undo(arguments: &Arguments, shape: &ClientShape) -> Result<Exit, CommandFailu
     match former.filter(|former| former.is_untouched(&now)) {
         Some(FormerFile { text: Some(text), .. }) => write(&file, &text)?,
         Some(FormerFile { text: None, .. }) => {
-            std::fs::remove_file(&file).map_err(|error| of_file(&error))?
+            std::fs::remove_file(&file).map_err(|error| of_file(&error))?;
         }
         None => {
             let text = client_file::disconnect(&now, shape.format, shape.place, NAME, &taken)

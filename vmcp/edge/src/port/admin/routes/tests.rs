@@ -108,10 +108,10 @@ async fn a_backend_that_is_down_takes_readiness_away_where_the_configuration_say
         let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap())
     };
-    let deadline = Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(20);
     while ask().await.0 == 200 {
         assert!(Instant::now() < deadline, "ready, and a backend is down");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(ask().await, (503, "not connected: gone\n".to_owned()));
     engine.apply(config(&with("best_effort"))).await;
@@ -239,7 +239,7 @@ async fn wrong_tokens_are_slowed_counted_and_on_record_and_orders_name_their_ope
     };
     let started = Instant::now();
     assert_eq!(ask(NEW).await, 401);
-    assert!(started.elapsed() >= std::time::Duration::from_millis(400), "{:?}", started.elapsed());
+    assert!(started.elapsed() >= Duration::from_millis(400), "{:?}", started.elapsed());
     let flood = futures::future::join_all((0..30).map(|_| ask(NEW))).await;
     assert!(flood.contains(&429), "{flood:?}");
     assert_eq!(ask(OLD).await, 404, "the right token is not slowed, and the backend is unknown");
@@ -264,7 +264,7 @@ async fn an_order_whose_operator_hangs_up_is_on_record() {
     let mut request = Request::post("/admin/restart?backend=x").body(Body::empty()).unwrap();
     request.extensions_mut().insert(OperatorAddress([10, 0, 0, 7].into()));
     let order = router.oneshot(request);
-    tokio::time::timeout(std::time::Duration::from_millis(50), order).await.unwrap_err();
+    tokio::time::timeout(Duration::from_millis(50), order).await.unwrap_err();
     let actions = seen.0.lock();
     assert_eq!(actions.len(), 1, "{actions:?}");
     let begin = "POST /admin/restart backend=x cancelled 10.0.0.7 ";

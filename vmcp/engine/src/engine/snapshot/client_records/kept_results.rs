@@ -206,10 +206,7 @@ impl KeptResults {
             }
             None => Err((permits, work)),
         };
-        let ([turn, job], work) = match spawn_blocking(local).await {
-            Ok(Err(not_here)) => not_here,
-            Ok(Ok(())) | Err(_) => return Ok(()),
-        };
+        let Ok(Err(([turn, job], work))) = spawn_blocking(local).await else { return Ok(()) };
         // Other owners work while this one waits for Redis.
         drop(job);
         let shared = self.shared(&snapshot.config).zip(SealedName::of(&owner, reference));
