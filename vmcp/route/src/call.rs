@@ -57,6 +57,7 @@ use vmcp_engine::access::policy::{AccessRequest, Decision, Item, PolicyId};
 pub(crate) use vmcp_engine::engine::linked_uris;
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
+use vmcp_engine::telemetry::operations::shortened;
 use vmcp_engine::telemetry::traces::{self, TraceSpan};
 
 pub(super) use failure_text::first_text;
@@ -222,8 +223,8 @@ impl<'a> Authorized<'a> {
         let span = TraceSpan::begin("backend.call", |open| {
             open.call();
             open.text("backend", self.target.backend);
-            open.text("method", &self.target.method);
-            open.optional("name", self.target.subject());
+            open.text("method", &shortened(&self.target.method));
+            open.optional("name", self.target.subject().map(shortened).as_deref());
         });
         self.recorder.record().span = span.clone();
         let admitted = traces::in_span(pin!(self.admit(params)), &span).await;

@@ -7,6 +7,7 @@
 //! | `retries` | exports that a collector refuses for the moment |
 //! | `losses` | counters of telemetry that reached no collector |
 //! | `log_lines` | log lines as OTLP log records, behind a bounded queue |
+//! | `waiting_records` | the bound of log records that wait |
 //! | `push` | thread that exports metrics |
 //! | `exposition`, `families` | OpenMetrics text as families of samples; these as messages of OTLP |
 
@@ -20,6 +21,7 @@ pub mod push;
 mod retries;
 #[cfg(test)]
 mod tests;
+pub(super) mod waiting_records;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

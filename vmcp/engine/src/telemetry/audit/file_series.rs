@@ -85,6 +85,8 @@ impl FileSeries {
     pub(super) fn flush(&mut self, main_lines: &[u8]) -> [Flushed; 2] {
         let flushed = [self.main.flush(main_lines), self.busy.flush(&self.busy_lines)];
         self.busy_lines.clear();
+        // A large event may have made it large.
+        self.busy_lines.shrink_to(2 * MAX_PIECE_BYTES);
         if self.main.file.take_rotated() {
             self.shares.begin_file();
         }

@@ -4,7 +4,6 @@
 //! does not take, is counted here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use opentelemetry::logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity};
@@ -19,11 +18,13 @@ use vmcp_config::OtlpTarget;
 
 use crate::metrics::Metrics;
 use crate::telemetry::TelemetryError;
+use crate::telemetry::otlp::waiting_records::{MAX_WAITING_RECORDS, WaitingRecords, size_of};
 use crate::telemetry::otlp::{self, OtlpClient};
 use crate::telemetry::traces::{self, TraceSpan};
 
-/// Events that wait for the collector, about 8 MiB; further ones are dropped and counted.
-const MAX_WAITING_EVENTS: usize = 16_384;
+/// Bytes of events that wait for the collector, 32 MiB; an event beyond is dropped and counted. Usual events
+/// reach [`MAX_WAITING_RECORDS`] first; an event with arguments may have a megabyte.
+const MAX_WAITING_BYTES: usize = 32 << 20;
 /// Events of one request.
 const BATCH: usize = 512;
 /// Longest time between an event and its export.
@@ -58,7 +59,7 @@ impl EventTrace {
 pub(super) struct OtlpLogs {
     provider: SdkLoggerProvider,
     logger: SdkLogger,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<WaitingRecords>,
     metrics: Arc<Metrics>,
 }
 
@@ -73,10 +74,10 @@ impl OtlpLogs {
             .with_timeout(target.export.timeout)
             .build()
             .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
-        let waiting = Arc::<AtomicUsize>::default();
+        let waiting = Arc::new(WaitingRecords::new(MAX_WAITING_BYTES));
         let exporter = Counted { exporter, waiting: Arc::clone(&waiting), metrics: Arc::clone(metrics) };
         let queue = BatchConfigBuilder::default()
-            .with_max_queue_size(MAX_WAITING_EVENTS)
+            .with_max_queue_size(MAX_WAITING_RECORDS)
             .with_max_export_batch_size(BATCH)
             .with_scheduled_delay(DELAY);
         let processor = BatchLogProcessor::builder(exporter).with_batch_config(queue.build()).build();
@@ -89,11 +90,6 @@ impl OtlpLogs {
 
     /// Queues an event, whose text becomes the body; a full queue drops it.
     pub(super) fn write(&self, kind: &'static str, line: &[u8], at: EventTrace) {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING_EVENTS {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.metrics.audit_events_dropped.inc();
-            return;
-        }
         let mut record = self.logger.create_log_record();
         record.set_timestamp(SystemTime::now());
         record.set_severity_number(Severity::Info);
@@ -104,7 +100,11 @@ impl OtlpLogs {
         if let Some(trace) = at.trace {
             record.set_trace_context(trace, at.span.unwrap_or(SpanId::INVALID), None);
         }
-        self.logger.emit(record);
+        if self.waiting.enter(size_of(&record)) {
+            self.logger.emit(record);
+        } else {
+            self.metrics.audit_events_dropped.inc();
+        }
     }
 }
 
@@ -120,15 +120,16 @@ impl Drop for OtlpLogs {
 #[derive(Debug)]
 struct Counted {
     exporter: opentelemetry_otlp::LogExporter,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<WaitingRecords>,
     metrics: Arc<Metrics>,
 }
 
 impl LogExporter for Counted {
     async fn export(&self, batch: LogBatch<'_>) -> OTelSdkResult {
         let events = batch.iter().count();
+        let bytes = batch.iter().map(|(record, _)| size_of(record)).sum();
         let exported = self.exporter.export(batch).await;
-        self.waiting.fetch_sub(events, Ordering::Relaxed);
+        self.waiting.leave(events, bytes);
         if let Err(error) = &exported {
             self.metrics.audit_events_dropped.inc_by(events as u64);
             tracing::error!(%error, events, "audit events are lost: the collector does not take them (telemetry.endpoint)");

@@ -5,11 +5,10 @@
 //! processor: it bounds the bytes that wait, and counts dropped lines.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
-use opentelemetry::logs::{AnyValue, LogRecord as _};
+use opentelemetry::logs::LogRecord as _;
 use opentelemetry::trace::{SpanId, TraceFlags, TraceId};
 use opentelemetry_appender_tracing::layer::{OpenTelemetryTracingBridge, TracingSpanAttributes};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
@@ -26,17 +25,14 @@ use tracing_subscriber::registry::LookupSpan;
 use vmcp_config::{SignalExport, Telemetry};
 
 use super::losses::{CollectorState, Signal};
+use super::waiting_records::{MAX_WAITING_RECORDS, WaitingRecords, size_of};
 use super::{OtlpClient, TARGET, resource};
 use crate::telemetry::TelemetryError;
 use crate::telemetry::logs::{self, LogSettings};
 use crate::telemetry::traces::{self, TraceSpan};
 
-/// Lines that wait for the collector; further ones are dropped and counted.
-pub(super) const MAX_WAITING_LINES: usize = 16_384;
 /// Bytes of lines that wait for the collector: 8 MiB; a line beyond is dropped and counted.
 const MAX_WAITING_BYTES: usize = 8 << 20;
-/// Bytes that a record takes beside its texts, roughly.
-const RECORD_BYTES: usize = 256;
 /// Lines of one request.
 const BATCH: usize = 512;
 /// Longest time between a line and its export.
@@ -68,14 +64,14 @@ impl LogLines {
             .with_timeout(export.timeout)
             .build()
             .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
-        let waiting = Arc::<Waiting>::default();
+        let waiting = Arc::new(WaitingRecords::new(MAX_WAITING_BYTES));
         let exporter = CountedExporter {
             exporter,
             waiting: Arc::clone(&waiting),
             collector: CollectorState::new(Signal::Logs),
         };
         let queue = BatchConfigBuilder::default()
-            .with_max_queue_size(MAX_WAITING_LINES)
+            .with_max_queue_size(MAX_WAITING_RECORDS)
             .with_max_export_batch_size(BATCH)
             .with_scheduled_delay(DELAY);
         let queue = BatchLogProcessor::builder(exporter).with_batch_config(queue.build()).build();
@@ -114,47 +110,11 @@ impl LogLines {
     }
 }
 
-/// Lines in the queue, and the one batch that is being sent.
-#[derive(Debug, Default)]
-struct Waiting {
-    lines: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-impl Waiting {
-    /// Reserves a place, or returns false.
-    fn enter(&self, bytes: usize) -> bool {
-        let lines = self.lines.fetch_add(1, Ordering::Relaxed);
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let fits = lines < MAX_WAITING_LINES && before.saturating_add(bytes) <= MAX_WAITING_BYTES;
-        if !fits {
-            self.leave(1, bytes);
-        }
-        fits
-    }
-
-    fn leave(&self, lines: usize, bytes: usize) {
-        self.lines.fetch_sub(lines, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-/// Returns the bytes of a record; the same before and after the queue.
-fn size_of(record: &SdkLogRecord) -> usize {
-    let text = |value: &AnyValue| match value {
-        AnyValue::String(text) => text.as_str().len(),
-        AnyValue::Bytes(bytes) => bytes.len(),
-        _ => 0,
-    };
-    let attributes = record.attributes_iter().map(|(key, value)| key.as_str().len() + text(value));
-    RECORD_BYTES + record.body().map_or(0, text) + attributes.sum::<usize>()
-}
-
 /// The queue of the SDK behind a bound on bytes.
 #[derive(Debug)]
 struct BoundedQueue {
     queue: BatchLogProcessor,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingRecords>,
 }
 
 impl LogProcessor for BoundedQueue {
@@ -189,7 +149,7 @@ impl LogProcessor for BoundedQueue {
 #[derive(Debug)]
 struct CountedExporter {
     exporter: opentelemetry_otlp::LogExporter,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingRecords>,
     collector: CollectorState,
 }
 
@@ -209,21 +169,5 @@ impl LogExporter for CountedExporter {
 
     fn set_resource(&mut self, resource: &Resource) {
         self.exporter.set_resource(resource);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waiting_lines_are_bounded_by_number_and_by_bytes() {
-        let waiting = Waiting::default();
-        assert!((0..MAX_WAITING_LINES).all(|_| waiting.enter(1)));
-        assert!(!waiting.enter(1));
-        waiting.leave(MAX_WAITING_LINES, MAX_WAITING_LINES);
-        assert!(waiting.enter(MAX_WAITING_BYTES) && !waiting.enter(1));
-        waiting.leave(1, MAX_WAITING_BYTES);
-        assert!(waiting.enter(1));
     }
 }

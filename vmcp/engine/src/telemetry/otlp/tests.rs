@@ -23,6 +23,7 @@ use vmcp_config::Telemetry;
 
 use super::losses::Signal;
 use super::push::MetricsPush;
+use super::waiting_records::MAX_WAITING_RECORDS;
 use super::{TARGET, log_lines, resource};
 use crate::metrics::Metrics;
 use crate::telemetry::logs::LogSettings;
@@ -202,7 +203,7 @@ fn lines_beyond_the_queue_of_a_silent_collector_are_dropped_and_counted() {
     let layer = lines.layer(&LogSettings::default()).unwrap();
     let (before, further) = (Signal::Logs.lost(), 1_000);
     subscriber::with_default(tracing_subscriber::registry().with(layer), || {
-        for line in 0..log_lines::MAX_WAITING_LINES + further {
+        for line in 0..MAX_WAITING_RECORDS + further {
             info!(target: "vmcp_edge", line, "said");
         }
     });

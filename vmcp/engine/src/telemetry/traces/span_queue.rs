@@ -1,5 +1,5 @@
-//! [`SpanQueue`]: a bounded number of spans that wait for the collector; further spans are dropped and
-//! counted.
+//! [`SpanQueue`]: spans that wait for the collector, bounded by their number and bytes; further spans are
+//! dropped and counted.
 //!
 //! A span is encoded by the threads that it runs on, into the request that will leave: the thread that
 //! exports finds bytes, and sends them from where they are. Two buffers take turns. The SDK's batch processor
@@ -25,6 +25,8 @@ use crate::telemetry::otlp::losses::{CollectorState, Signal};
 
 /// Spans that wait for the collector, those of the request under way included.
 const MAX_WAITING_SPANS: usize = 2_048;
+/// Bytes of these spans, 8 MiB and the rest of the last one: a `tracestate` of a client has any length.
+const MAX_WAITING_BYTES: usize = 8 << 20;
 /// Spans of one request.
 const BATCH: usize = 512;
 /// Bytes of one request: 1 MiB, a quarter of the usual limit of a collector. The span that passes it is the
@@ -56,6 +58,8 @@ struct Waiting {
     spare: Vec<u8>,
     /// Spans of all batches, those of the request under way included.
     spans: usize,
+    /// Bytes of these spans.
+    bytes: usize,
     /// Flushes that wait for the end of an export.
     flushes: Vec<mpsc::Sender<Result<(), String>>>,
     is_ended: bool,
@@ -69,6 +73,7 @@ impl Waiting {
             room,
             spare: Vec::new(),
             spans: 0,
+            bytes: 0,
             flushes: Vec::new(),
             is_ended: false,
         }
@@ -76,6 +81,26 @@ impl Waiting {
 
     fn is_due(&self) -> bool {
         !self.full.is_empty() || !self.flushes.is_empty() || self.is_ended
+    }
+
+    fn is_full(&self) -> bool {
+        self.spans >= MAX_WAITING_SPANS || self.bytes >= MAX_WAITING_BYTES
+    }
+
+    /// Adds a span that ends at `end` to the open batch.
+    fn add(&mut self, span: &OpenSpan, end: SystemTime) {
+        let before = self.open.bytes();
+        self.open.add(span, end);
+        self.spans += 1;
+        self.bytes += self.open.bytes() - before;
+    }
+
+    /// Frees the memory of earlier batches, unless spans wait.
+    fn free_unused(&mut self) {
+        if self.spans == 0 {
+            self.spare = Vec::new();
+            self.open = SpanBatch::within(Vec::new(), self.room);
+        }
     }
 
     /// Lets no further span into the open batch.
@@ -112,13 +137,12 @@ impl SpanQueue {
             return;
         }
         let mut waiting = self.shared.waiting.lock();
-        if waiting.spans >= MAX_WAITING_SPANS || waiting.is_ended {
+        if waiting.is_full() || waiting.is_ended {
             drop(waiting);
             Signal::Traces.lose(1);
             return;
         }
-        waiting.spans += 1;
-        waiting.open.add(span, end);
+        waiting.add(span, end);
         if waiting.open.count() < BATCH && waiting.open.bytes() < BATCH_BYTES {
             return;
         }
@@ -183,6 +207,9 @@ impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
         loop {
             let mut waiting = self.shared.waiting.lock();
             let wait = self.shared.changed.wait_while_until(&mut waiting, |it| !it.is_due(), due);
+            if wait.timed_out() {
+                waiting.free_unused();
+            }
             let flushes = std::mem::take(&mut waiting.flushes);
             if wait.timed_out() || !flushes.is_empty() {
                 waiting.close_batch();
@@ -207,12 +234,13 @@ impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
 
     /// Sends a batch and counts the spans that the collector does not take.
     fn export(&self, batch: SpanBatch) -> Result<(), String> {
-        let spans = batch.count();
+        let (spans, bytes) = (batch.count(), batch.bytes());
         let request = batch.into_request(&self.resource);
         let answered = (self.send)(request.clone());
         let spare = memory_of(request);
         let mut waiting = self.shared.waiting.lock();
         waiting.spans -= spans;
+        waiting.bytes -= bytes;
         waiting.spare = spare;
         drop(waiting);
         let (exported, lost) = match answered.as_deref().map(rejection) {
@@ -295,6 +323,45 @@ mod tests {
         drop(allow);
         queue.finish().unwrap();
         assert_eq!(told.try_iter().collect::<Vec<_>>(), [BATCH; 4]);
+    }
+
+    #[test]
+    fn large_spans_are_bounded_by_their_bytes() {
+        let (allow, allowed) = mpsc::channel::<()>();
+        let allowed = Mutex::new(allowed);
+        let (queue, told) = queue(move || {
+            // The end of the test allows all of them.
+            let _ = allowed.lock().recv();
+            Ok(Bytes::new())
+        });
+        let mut large = OpenSpan::begin("a span", None, Sampling::new(1.0));
+        large.rename(&[&"n".repeat(BATCH_BYTES)]);
+        let (fit, further) = (MAX_WAITING_BYTES / BATCH_BYTES, 5);
+        let before = Signal::Traces.lost();
+        for _ in 0..fit + further {
+            queue.push(&large, SystemTime::now());
+        }
+        // Other tests of the process may lose spans too.
+        assert!(Signal::Traces.lost() - before >= further as u64);
+        drop(allow);
+        queue.flush(false).unwrap();
+        assert_eq!(told.try_iter().sum::<usize>(), fit);
+        queue.push(&large, SystemTime::now());
+        queue.finish().unwrap();
+        assert_eq!(told.try_iter().sum::<usize>(), 1, "exported spans make room");
+    }
+
+    #[test]
+    fn an_idle_queue_keeps_no_memory() {
+        let mut waiting = Waiting::new(10);
+        waiting.add(&OpenSpan::begin("a span", None, Sampling::new(1.0)), SystemTime::now());
+        waiting.spare = Vec::with_capacity(1000);
+        waiting.free_unused();
+        assert_eq!((waiting.open.count(), waiting.spare.capacity()), (1, 1000), "a span waits");
+        waiting.close_batch();
+        (waiting.spans, waiting.spare) = (0, Vec::with_capacity(1000));
+        waiting.free_unused();
+        assert_eq!(waiting.spare.capacity(), 0);
     }
 
     #[test]
