@@ -190,7 +190,9 @@ impl AuditWriter {
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 for (event, json) in left_out(false) {
-                    queue.push(event, &json);
+                    if !queue.push(event, &json) {
+                        self.metrics.audit_events_dropped.inc();
+                    }
                 }
             }
         }
