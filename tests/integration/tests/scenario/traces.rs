@@ -80,6 +80,9 @@ async fn a_call_carries_the_trace_to_the_backend() {
     let exchange = find(&spans, "tools/call inspect");
     assert_eq!((&*root.parent, &exchange.parent), (PARENT, &call.id));
     assert!(is_below(&spans, call, root), "{spans:#?}");
+    // Spans arrive in the order in which they end.
+    let place = |span: &Span| spans.iter().position(|arrived| arrived.id == span.id);
+    assert!(place(exchange) < place(call), "the exchange ends within the call: {spans:#?}");
     let seen = echo.stats().await["last_call"].clone();
     let expected = format!("00-{TRACE}-{}-01", exchange.id);
     assert_eq!(seen["params"]["_meta"]["traceparent"], expected, "{seen}");

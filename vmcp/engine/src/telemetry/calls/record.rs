@@ -78,10 +78,11 @@ pub struct CallRecord {
     pub backend_took: Duration,
     /// The W3C trace id.
     pub trace: Option<[u8; 16]>,
+    /// The span of the last exchange with the backend. A span ends as its field is dropped: this one first,
+    /// within that of the call.
+    pub exchange: TraceSpan,
     /// The span of the call, for observers that add to it.
     pub span: TraceSpan,
-    /// The span of the last exchange with the backend.
-    pub exchange: TraceSpan,
 }
 
 impl CallRecord {
@@ -118,8 +119,8 @@ impl CallRecord {
             took: Duration::ZERO,
             backend_took: Duration::ZERO,
             trace: None,
-            span,
             exchange: TraceSpan::none(),
+            span,
         }
     }
 
@@ -135,7 +136,7 @@ impl CallRecord {
         if let Some(Cow::Owned(beginning)) = record.subject.as_deref().map(shortened) {
             record.subject = Some(beginning.into_boxed_str());
         }
-        CallRecord { span: TraceSpan::none(), exchange: TraceSpan::none(), ..record }
+        CallRecord { exchange: TraceSpan::none(), span: TraceSpan::none(), ..record }
     }
 }
 
