@@ -14,7 +14,7 @@ use futures::stream::{self, Stream};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use vmcp_integration::{Vmcp, WAIT_TIMEOUT};
+use vmcp_integration::{Vmcp, WAIT_TIMEOUT, eventually};
 
 /// Bytes of the text in the answer: half of them come at once, the others when the test lets them.
 const TEXT_BYTES: usize = 2 << 20;
@@ -133,7 +133,8 @@ async fn an_answer_that_turns_out_wrong_breaks_off() {
         let (backend, url) = Halting::start("modern", false, ending).await;
         backend.go_on.add_permits(100);
         let entry = json!({"name": "halting", "transport": "streamable-http", "url": url});
-        let vmcp = Vmcp::new().backend_entry(entry).start().await;
+        let telemetry = json!({"telemetry": {"endpoint": "http://127.0.0.1:9", "samplingRate": "1.0"}});
+        let vmcp = Vmcp::new().backend_entry(entry).config(telemetry).start().await;
         let client = vmcp.with_tool("halting_large").await;
         let response = client.open("tools/call", json!({"name": "halting_large", "arguments": {}})).await;
         assert!(response.bytes().await.is_err(), "no client takes it for a whole answer");
@@ -142,5 +143,11 @@ async fn an_answer_that_turns_out_wrong_breaks_off() {
             vmcp.metric("vmcp_backend_calls_total{backend=\"halting\",outcome=\"protocol\"}").await,
             1
         );
+        let line = eventually("the log line", async || {
+            let output = vmcp.process.output();
+            output.lines().find(|line| line.contains("an answer broke off")).map(str::to_owned)
+        })
+        .await;
+        assert!(line.contains("\"trace_id\":"), "a line of the request: {line}");
     }
 }

@@ -4,7 +4,7 @@
 //! break the response off: the body ends with an error, which is logged and counted.
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use futures::stream::{self, Stream, StreamExt as _};
@@ -15,6 +15,7 @@ use vmcp_wire::{codes, rpc};
 
 use vmcp_engine::telemetry::metrics::Metrics;
 use vmcp_engine::telemetry::operations::{Operation, OperationFailure};
+use vmcp_engine::telemetry::traces;
 use vmcp_route::ArrivingAnswer;
 
 /// A response that broke off after its beginning was sent.
@@ -67,10 +68,12 @@ impl ArrivingResponse {
         Self { pieces: pieces.boxed(), head: self.head }
     }
 
-    /// Settles `operation` at the end of the response; dropped before, it counts as cancelled.
+    /// Relays the response in the span of `operation`, which is settled at its end; dropped before, it counts as
+    /// cancelled.
     pub(super) fn measured(self, operation: Operation) -> Self {
         let pieces = stream::unfold((self.pieces, Some(operation)), async |(mut pieces, mut operation)| {
-            let piece = pieces.next().await;
+            let span = operation.as_ref().map(|operation| operation.span().clone()).unwrap_or_default();
+            let piece = traces::in_span(pin!(pieces.next()), &span).await;
             let end = match &piece {
                 Some(Ok(_)) => None,
                 Some(Err(BrokenOff(message))) => {
