@@ -34,6 +34,8 @@ pub(super) struct Taken {
     pub(super) batch: Batch,
     /// True if the queue is closed, and empty now.
     pub(super) is_last: bool,
+    /// True if another thread has the queue: the batch is empty, and this thread is to end.
+    pub(super) is_ousted: bool,
 }
 
 /// State of the thread.
@@ -73,6 +75,8 @@ struct Waiting {
     urgent: usize,
     reader: Reader,
     closed: bool,
+    /// Number of the thread that takes the events. A thread that is slow to end may meet the next one.
+    turn: u64,
 }
 
 impl Waiting {
@@ -184,13 +188,22 @@ impl AuditQueue {
         true
     }
 
-    /// Waits for events, at most for `timeout`, and takes the ones there; `written` is the batch before. A
-    /// wake-up and a write cost more than an event: each one waits up to [`COLLECTING`] for others. While
-    /// events come, the thread looks for them by its own clock, and calls do not wake it.
-    pub(super) fn take(&self, written: Batch, timeout: Duration) -> Taken {
+    /// Returns the number of the thread that is to take the events.
+    pub(super) fn turn(&self) -> u64 {
+        self.waiting.lock().turn
+    }
+
+    /// Waits for events, at most for `timeout`, and takes the ones there; `written` is the batch before, and
+    /// `turn` the number of the thread. A wake-up and a write cost more than an event: each one waits up to
+    /// [`COLLECTING`] for others. While events come, the thread looks for them by its own clock, and calls do
+    /// not wake it.
+    pub(super) fn take(&self, turn: u64, written: Batch, timeout: Duration) -> Taken {
         let is_flowing = written.events > 1;
         let spare = written.emptied();
         let mut waiting = self.waiting.lock();
+        if waiting.turn != turn {
+            return Taken { is_ousted: true, ..Taken::default() };
+        }
         waiting.keep(spare);
         if is_flowing || !waiting.is_empty() {
             self.collect(&mut waiting);
@@ -204,9 +217,14 @@ impl AuditQueue {
                 self.collect(&mut waiting);
             }
         }
+        if waiting.turn != turn {
+            // The wake-up was for the other thread.
+            self.changed.notify_one();
+            return Taken { is_ousted: true, ..Taken::default() };
+        }
         waiting.reader = Reader::Busy;
         let batch = waiting.pop();
-        Taken { batch, is_last: waiting.closed && waiting.is_empty() }
+        Taken { batch, is_last: waiting.closed && waiting.is_empty(), is_ousted: false }
     }
 
     /// Waits for events that are written together, unless what waits is due.
@@ -217,9 +235,10 @@ impl AuditQueue {
         }
     }
 
-    /// Takes events again, for these targets.
+    /// Takes events again, for these targets. After [`Self::close`], another thread is to take them.
     pub(super) fn open(&self, targets: Targets) {
         let mut waiting = self.waiting.lock();
+        waiting.turn += u64::from(waiting.closed);
         waiting.closed = false;
         waiting.urgent += 1;
         waiting.last_batch().add_targets(targets);
@@ -266,7 +285,7 @@ mod tests {
     }
 
     fn take(queue: &AuditQueue) -> Taken {
-        queue.take(Batch::default(), Duration::ZERO)
+        queue.take(0, Batch::default(), Duration::ZERO)
     }
 
     /// Takes the events out of a batch, each with the text of its line before the place in the chain.
@@ -335,7 +354,7 @@ mod tests {
         let thread = std::thread::spawn(move || {
             let mut batch = Batch::default();
             loop {
-                let taken = writer.take(batch, Duration::from_mins(1));
+                let taken = writer.take(0, batch, Duration::from_mins(1));
                 batch = taken.batch;
                 let _ = sizes.send(drain(&mut batch).len());
                 if taken.is_last {
@@ -374,7 +393,7 @@ mod tests {
         assert_eq!(events, MAX_TAKEN_BYTES.div_ceil(1000 + OVERHEAD));
         let batch = take(&queue).batch;
         let started = Instant::now();
-        let batch = queue.take(batch, Duration::ZERO).batch;
+        let batch = queue.take(0, batch, Duration::ZERO).batch;
         assert!(started.elapsed() >= COLLECTING, "the thread looks for events by its clock");
         assert!(batch.is_empty());
 
@@ -397,7 +416,7 @@ mod tests {
         }
         let (mut batch, mut seen) = (Batch::default(), 0);
         loop {
-            batch = queue.take(batch, Duration::ZERO).batch;
+            batch = queue.take(0, batch, Duration::ZERO).batch;
             let before = seen;
             for (event, of_event) in drain(&mut batch) {
                 assert_eq!((event.number, of_event), (seen as u64 + 1, text(seen)));

@@ -125,9 +125,9 @@ impl AuditSinks {
             logged: None,
         };
         let thread = std::thread::Builder::new().name("vmcp-audit".to_owned());
-        let events = Arc::clone(&queue);
+        let (events, turn) = (Arc::clone(&queue), queue.turn());
         let started = thread.spawn(move || {
-            writer.run(&events, &left_out);
+            writer.run(&events, turn, &left_out);
             drop::<SyncSender<()>>(running);
         });
         if let Err(error) = started {
@@ -172,16 +172,19 @@ struct Added {
     line: Vec<u8>,
     /// The file that does not have the line yet.
     place: Option<Place>,
-    /// False if the file could not take the line.
+    /// False if the file could not take the line, or the event has no target.
     is_in_file: bool,
 }
 
 impl AuditWriter {
-    fn run(mut self, queue: &AuditQueue, left_out: &LeftOut) {
+    fn run(mut self, queue: &AuditQueue, turn: u64, left_out: &LeftOut) {
         let mut ticked = Instant::now();
         let mut batch = Batch::default();
         loop {
-            let taken = queue.take(batch, TICK);
+            let taken = queue.take(turn, batch, TICK);
+            if taken.is_ousted {
+                return;
+            }
             batch = taken.batch;
             self.write(&mut batch);
             if taken.is_last {
@@ -233,8 +236,13 @@ impl AuditWriter {
         } else {
             lines.skip(length);
         }
+        // An event that a thread before was too slow to take.
+        let has_no_target = place.is_none() && !has_others;
+        if has_no_target {
+            self.metrics.audit_events_dropped.inc();
+        }
         if has_others || event.written.is_some() {
-            self.added.push(Added { event, line: copy, place, is_in_file: true });
+            self.added.push(Added { event, line: copy, place, is_in_file: !has_no_target });
         }
         let is_full = self.targets.file.as_ref().is_some_and(FileSeries::is_full);
         if is_full || lines.waiting_bytes() >= MAX_PIECE_BYTES {
@@ -387,6 +395,28 @@ mod tests {
         let metrics = Arc::<Metrics>::default();
         drop(AuditSinks::start(queue, Box::new(|_| Vec::new()), &metrics));
         assert_eq!(*noted.lock(), [3, 3, 3]);
+    }
+
+    #[test]
+    fn a_thread_that_is_slow_to_end_takes_no_event_of_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let metrics = Arc::<Metrics>::default();
+        let (open, opened) = sync_channel(0);
+        let slow = writing_to(Box::new(Stalled(opened)), &metrics);
+        let queue = Arc::clone(&slow.queue);
+        slow.write(event(), JSON);
+        drop(slow);
+        queue.open(Targets { file_settings: Some((path.clone(), 1 << 20, 2)), ..Targets::default() });
+        let next = AuditSinks::start(queue, Box::new(|_| Vec::new()), &metrics);
+        drop::<SyncSender<()>>(open);
+        for _ in 0..50 {
+            let (written, told) = oneshot::channel();
+            next.write(QueuedEvent { written: Some(written), ..event() }, JSON);
+            assert_eq!(told.blocking_recv(), Ok(true));
+        }
+        drop(next);
+        assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 50);
     }
 
     #[test]
