@@ -88,7 +88,7 @@ fn layers(
 }
 
 impl Telemetry {
-    /// Flushes the queued spans and log lines. Blocks for at most the exporter's timeout and two seconds.
+    /// Flushes the queued log lines, for at most a second, and spans, for at most five. Blocks meanwhile.
     pub fn flush(self) {
         if let Some(lines) = self.log_lines {
             lines.shutdown();
