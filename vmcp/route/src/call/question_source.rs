@@ -261,7 +261,8 @@ mod tests {
 
     #[test]
     fn absent_parts_may_be_written_as_null() {
-        let asks = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":null}}}"#;
+        let asks =
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":null}}}"#;
         let demands = r#"{"code":-32603,"message":"m","data":{"elicitations":null}}"#;
         for (outcome, expected) in [
             (
