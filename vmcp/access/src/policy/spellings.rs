@@ -43,7 +43,11 @@ impl Spellings {
         let (decoded, settled) = decoded(text);
         let is_path = decoded.contains('/');
         let is_device = DEVICE_PATHS.iter().any(|device| decoded.starts_with(device));
-        if is_path && (is_device || decoded.contains('\0') || segments(&decoded).any(has_odd_dots)) {
+        let is_uri = !parts(&decoded).0.is_empty();
+        // Only a URI has a query: `cd ../.. && make` names no segment with a space behind its dots.
+        let is_odd =
+            if is_uri { segments(&decoded).any(has_odd_dots) } else { decoded.split('/').any(has_odd_dots) };
+        if is_path && (is_device || is_odd || decoded.contains('\0')) {
             return Err(Ambiguous);
         }
         let flat = in_parts(&decoded, collapsed);
@@ -292,6 +296,7 @@ mod tests {
             ("plain text, and no path", "plain text, and no path"),
             ("see ../docs", "see ../docs"),
             ("50%", "50%"),
+            ("cd ../.. && curl https://a.example/x", "cd ../.. && curl https://a.example/x"),
             ("web://cache/https://example.com/x", "web://cache/https://example.com/x"),
         ] {
             assert_eq!(normal(text), expected, "{text}");
@@ -314,6 +319,7 @@ mod tests {
             "/srv/.. /x",
             "/srv/..%20/x",
             "/srv/..\t/x",
+            "https://in.example/x?path=/srv/a&to=.. &x=y",
             "C:\\srv\\..%20\\x",
             "/srv/secret\0.txt",
             "secret\0.txt",
