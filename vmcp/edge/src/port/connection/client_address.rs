@@ -4,8 +4,8 @@
 //! Both headers grow at their end, and only trusted proxies write the truth: the list is read from right to
 //! left, and ends at the first address outside of their networks. A client may write anything before that.
 //! Most proxies write one of the headers and pass on the other as the client wrote it, so that two headers
-//! which differ tell no address. A request that came through a proxy on this machine tells none either, unless
-//! the proxy is trusted and writes one of the two.
+//! which differ tell no address. A request that came through a proxy on this machine tells none either,
+//! unless the proxy is trusted and writes one of the two.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
