@@ -249,8 +249,7 @@ impl<'a> Authorized<'a> {
             let read = webhooks::after_call(context, &self.target, params, response, record);
             answer = traces::in_span(Box::pin(read).as_mut(), &span).await;
         }
-        let answer =
-            answer.map_err(|error| cause::explain(error, self.context.snapshot, self.target.backend));
+        let answer = answer.map_err(|error| cause::explain(error, self.context, self.target.backend));
         let backend = self.context.snapshot.backends.get(self.target.backend);
         self.recorder.record().error = failure_text::of(&answer, backend);
         self.recorder.record().error_code = error_code(&answer);

@@ -111,6 +111,13 @@ impl Revocations {
             match all.iter_mut().find(|known| known.of == order.of) {
                 Some(known) if known.at < order.at => *known = order.clone(),
                 None if has_room => all.push(order.clone()),
+                // A lifted order refuses nothing: it only keeps an older copy of its order from coming back.
+                None if !order.is_lifted => {
+                    let lifted = all.iter_mut().filter(|known| known.is_lifted);
+                    if let Some(lifted) = lifted.min_by_key(|known| known.at) {
+                        *lifted = order.clone();
+                    }
+                }
                 Some(_) | None => {}
             }
         }
@@ -250,6 +257,26 @@ mod tests {
         assert!(revocations.refuses(&of_token("t1")) && !revocations.refuses(&of_token("t2")));
         let nobody = revocations.order(RevokedCredentials::default(), DAY, false);
         assert_eq!(nobody, Err(RevocationError::Nobody));
+    }
+
+    #[test]
+    fn a_full_list_takes_a_new_order_in_the_place_of_a_lifted_one() {
+        let until = now() + 60_000;
+        let orders = (1..=MAX_ORDERS as u64).map(|at| {
+            let of = subject(&format!("user {at}"));
+            Revocation { of, at, until, keys_until: None, is_lifted: at == 2 || at == 5 }
+        });
+        let revocations = Revocations::default();
+        revocations.orders.store(Arc::new(orders.collect()));
+        for name in ["alice", "bob"] {
+            revocations.order(subject(name), DAY, false).unwrap();
+            assert!(revocations.refuses(&identity("https://idp", name, &json!({}))), "{name}");
+        }
+        assert_eq!(revocations.order(subject("carol"), DAY, false), Err(RevocationError::Full));
+        assert!(revocations.refuses(&identity("https://idp", "user 1", &json!({}))), "orders in force stay");
+        revocations.order(subject("user 1"), DAY, true).unwrap();
+        revocations.order(subject("carol"), DAY, false).unwrap();
+        assert_eq!(revocations.all().len(), MAX_ORDERS);
     }
 
     #[test]

@@ -43,11 +43,17 @@ impl Spellings {
         let (decoded, settled) = decoded(text);
         let is_path = decoded.contains('/');
         let is_device = DEVICE_PATHS.iter().any(|device| decoded.starts_with(device));
-        if is_path && (is_device || decoded.contains('\0') || segments(&decoded).any(has_odd_dots)) {
+        let is_uri = !parts(&decoded).0.is_empty();
+        // Only a URI has a query: `cd ../.. && make` names no segment with a space behind its dots.
+        let is_odd =
+            if is_uri { segments(&decoded).any(has_odd_dots) } else { decoded.split('/').any(has_odd_dots) };
+        if is_path && (is_device || is_odd || decoded.contains('\0')) {
             return Err(Ambiguous);
         }
         let flat = in_parts(&decoded, collapsed);
-        let web = [web_address(text), web_address(&flat)];
+        let bare = without_user(text);
+        let bare_web = bare.as_deref().and_then(web_address);
+        let web = [web_address(text), web_address(&flat), bare, bare_web];
         let has_dots = segments(&decoded).any(|segment| dots(segment) > 0);
         let folded = lower_authority(&flat);
         let mut spellings = if has_dots {
@@ -220,6 +226,16 @@ fn web_address(text: &str) -> Option<String> {
     Some(format!("{head}{path}{}{}", tail('?', url.query()), tail('#', url.fragment())))
 }
 
+/// Returns a URL without a user that has a backslash: RFC 3986 reads the host behind the user, browsers read
+/// it before the backslash.
+fn without_user(text: &str) -> Option<String> {
+    let (head, path, tail) = parts(text);
+    let (scheme, authority) = head.split_once("://")?;
+    let (user, host) = authority.rsplit_once('@')?;
+    let is_split = user.contains('\\') && !authority.contains(['?', '#']);
+    is_split.then(|| format!("{scheme}://{host}{path}{tail}"))
+}
+
 /// Writes one slash for several; those behind a colon begin a URI within the path.
 fn collapsed(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
@@ -292,6 +308,7 @@ mod tests {
             ("plain text, and no path", "plain text, and no path"),
             ("see ../docs", "see ../docs"),
             ("50%", "50%"),
+            ("cd ../.. && curl https://a.example/x", "cd ../.. && curl https://a.example/x"),
             ("web://cache/https://example.com/x", "web://cache/https://example.com/x"),
         ] {
             assert_eq!(normal(text), expected, "{text}");
@@ -314,6 +331,7 @@ mod tests {
             "/srv/.. /x",
             "/srv/..%20/x",
             "/srv/..\t/x",
+            "https://in.example/x?path=/srv/a&to=.. &x=y",
             "C:\\srv\\..%20\\x",
             "/srv/secret\0.txt",
             "secret\0.txt",
@@ -353,6 +371,9 @@ mod tests {
             ("https://in.example:443/x", "https://in.example/x"),
             ("https://a:b@in.example/x", "https://in.example/x"),
             ("https://out.example@in.example/x", "https://in.example/x"),
+            ("https://out.example\\@in.example/x", "https://in.example/x"),
+            ("https://out.example\\@IN.example./x", "https://in.example/x"),
+            ("https://in.example\\@out.example/x", "https://in.example/@out.example/x"),
             ("https://in%2eexample/x", "https://in.example/x"),
             ("https://IN.example/%78?a#b", "https://in.example/x?a#b"),
             ("https://\u{24d8}n.example/x", "https://in.example/x"),

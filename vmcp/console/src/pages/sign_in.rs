@@ -41,6 +41,9 @@ pub fn sign_in(choices: &SignInChoices, message: Option<&str>, next: Option<&str
                     button { "Sign in" }
                 }
             }
+            @if !choices.has_tokens && !choices.has_provider {
+                p { "Without tokens, the server shows its console on its own machine alone, and your request came through a proxy. Set " code { "server.adminTokens" } " to sign in here." }
+            }
         }
     };
     document("Sign in", &body)
@@ -69,6 +72,13 @@ mod tests {
         assert!(page.contains("name=\"next\" value=\"tool?a=&quot;b&quot;\""), "{page}");
         assert!(page.contains("type=\"password\"") && page.contains("role=\"alert\">wrong token"), "{page}");
         assert!(!page.contains("/console/oidc/start"), "{page}");
+    }
+
+    #[test]
+    fn a_server_that_lets_no_person_in_names_the_remedy() {
+        let page = sign_in(&SignInChoices::default(), None, None);
+        assert!(page.contains("came through a proxy") && page.contains("server.adminTokens"), "{page}");
+        assert!(!page.contains("<form"), "{page}");
     }
 
     #[test]

@@ -21,12 +21,15 @@ use vmcp_engine::access::identity::PrincipalKey;
 const MAX_PRINCIPALS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 /// Names of one principal's clients that are remembered.
 const MAX_NAMES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
-/// Clients of one principal that are remembered; one more forgets the names that were not used for longest, and
-/// ends the least recently used client of the only name.
+/// Clients of one principal that are remembered; one more forgets the names that were not used for longest,
+/// and ends the least recently used client of the only name.
 const MAX_INSTANCES: usize = 512;
 /// Clients of one name with a single request that are remembered; one more ends the oldest of them. A program
 /// whose ids are random numbers is a new client at each request, and each may hold a session of a backend.
 const MAX_NEWCOMERS: usize = 8;
+/// Idle time after which a client is forgotten. Backends have ended its sessions by then, and the ids of
+/// programs that run briefly would be the next ones of many.
+const MAX_IDLE: Duration = Duration::from_mins(30);
 /// Connections of one client that are remembered; one more forgets the oldest.
 const MAX_CONNECTIONS: usize = 8;
 /// Ids by which a request may be behind the latest that it was sent before: parallel requests overtake each
@@ -121,6 +124,8 @@ impl ClientInstances {
         let names = principals.get_or_insert_mut(origin.principal, || LruCache::sparse(MAX_NAMES));
         let is_new = !names.contains(&name);
         let namesakes = names.get_or_insert_mut(name, Namesakes::default);
+        let is_idle = |instance: &Instance| now.saturating_duration_since(instance.last_request) > MAX_IDLE;
+        namesakes.instances.retain(|instance| !is_idle(instance));
         if let Some(instance) = namesakes.find(number, origin.connection, now) {
             return unplaced(ClientInstance::Number(instance.record(number, origin.connection, now)));
         }
@@ -346,6 +351,20 @@ mod tests {
                 assert_eq!(request(client, nth), Placed { instance: *number, ended: None });
             }
         }
+    }
+
+    #[test]
+    fn a_program_that_ran_long_ago_does_not_split_the_next_run() {
+        let instances = ClientInstances::default();
+        let (begun, principal) = (Instant::now(), PrincipalKey::Identity([1; 32]));
+        let request = |id: &str, now| {
+            instances.place(Origin { principal, info: Some("{}"), id, connection: None }, now).instance
+        };
+        let first = ["0", "1", "2"].map(|id| request(id, begun));
+        assert_eq!(first, [ClientInstance::Number(1); 3]);
+        // Two programs could send the id 3 now, unless the first one is forgotten.
+        let later = begun + MAX_IDLE + Duration::from_secs(1);
+        assert_eq!(["0", "1", "2", "3"].map(|id| request(id, later)), [ClientInstance::Number(2); 4]);
     }
 
     #[test]

@@ -328,14 +328,18 @@ async fn listen(service: &McpService, request: Received) -> Response {
     let edge = &service.edge;
     let Received { head, mut principal, snapshot, .. } = request;
     let headers = &head.headers;
-    principal.address = forward::forwarded_from(&edge.ring(), &head).or(principal.address);
+    let forwarded = forward::forwarded_from(&edge.ring(), &head);
+    principal.address = forwarded.or(principal.address);
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
     if !refuse::accepts_streams(headers) {
         return refuse::streams_only();
     }
-    if let Err(limited) = dispatch::within_rate(&snapshot, &principal, GET_STREAM, "").await {
+    // The replica that hands a request on has counted it.
+    if forwarded.is_none()
+        && let Err(limited) = dispatch::within_rate(&snapshot, &principal, GET_STREAM, "").await
+    {
         return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
     }
     match session(edge, &principal, headers) {

@@ -3,6 +3,8 @@
 
 use vmcp_backend::{Backend, CallError};
 
+use crate::caller::CallContext;
+use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Snapshot;
 
 /// Most characters of a cause: an error is often a whole page of a program's output.
@@ -10,8 +12,9 @@ pub(crate) const MAX_CAUSE_CHARACTERS: usize = 300;
 
 /// Adds what is known about the cause, where [`may_be_shown`]: the words of the server about this call, else
 /// the backend's last error to a call that could not be sent or got no answer.
-pub(super) fn explain(mut error: CallError, snapshot: &Snapshot, backend: &str) -> CallError {
-    if !may_be_shown(snapshot) || error.show_detail(MAX_CAUSE_CHARACTERS) {
+pub(super) fn explain(mut error: CallError, context: CallContext<'_>, backend: &str) -> CallError {
+    let snapshot = context.snapshot;
+    if !may_be_shown(snapshot, &context.caller.principal) || error.show_detail(MAX_CAUSE_CHARACTERS) {
         return error;
     }
     match error {
@@ -27,9 +30,11 @@ pub(super) fn explain(mut error: CallError, snapshot: &Snapshot, backend: &str) 
     }
 }
 
-/// True if clients are on this machine: a cause may name hosts and quote what a program printed.
-pub(crate) fn may_be_shown(snapshot: &Snapshot) -> bool {
-    snapshot.config.server.listen.ip().is_loopback()
+/// True if the client is on this machine: a cause may name hosts and quote what a program printed. Clients of
+/// a proxy on this machine are elsewhere.
+pub(crate) fn may_be_shown(snapshot: &Snapshot, client: &Principal) -> bool {
+    let is_here = client.address.is_none_or(|address| address.to_canonical().is_loopback());
+    is_here && snapshot.config.server.listen.ip().is_loopback()
 }
 
 /// Returns the beginning of a cause.

@@ -23,6 +23,8 @@ const MESSAGE: &str = "message";
 const SYSTEM_PROMPT: &str = "systemPrompt";
 /// Key of the visits that an error of a legacy backend demands.
 const ELICITATIONS: &str = "elicitations";
+/// An absent value, as some serializers write it.
+const NULL: &str = "null";
 /// Capabilities of a client that let a server ask.
 const ASKING_CAPABILITIES: [&str; 3] = ["elicitation", "sampling", "roots"];
 
@@ -93,7 +95,7 @@ fn demanded_visits(error: &RawValue) -> Result<Option<VisitDemand<'_>>, ObjectEr
     let error = Object::parse(error)?;
     let Some(data) = error.text("data").filter(|data| text::is_object(data)) else { return Ok(None) };
     let data = Object::parse_valid(data)?;
-    let list = data.text(ELICITATIONS);
+    let list = data.text(ELICITATIONS).filter(|list| *list != NULL);
     Ok(list.map(|list| VisitDemand { error, data, list }))
 }
 
@@ -134,7 +136,7 @@ pub(crate) fn named_response(response: Response, backend: &str) -> Result<Respon
 
 /// Names the backend in the parameters of a question.
 fn named_params(method: &str, params: Option<&RawValue>, backend: &str) -> Option<Box<RawValue>> {
-    let params = params.unwrap_or(empty_object());
+    let params = params.filter(|params| params.get() != NULL).unwrap_or(empty_object());
     let object = Object::parse(params).ok()?;
     let mut edit = object.edit();
     match method {
@@ -165,7 +167,7 @@ fn name_in_meta<'a>(object: &Object<'a>, edit: &mut Edit<'_, 'a>, backend: &str)
 
 fn named_requests(result: &Payload, backend: &str) -> Option<Payload> {
     let object = Object::parse(result).ok()?;
-    let Some(requests) = object.text(INPUT_REQUESTS).filter(|requests| *requests != "null") else {
+    let Some(requests) = object.text(INPUT_REQUESTS).filter(|requests| *requests != NULL) else {
         return Some(result.clone());
     };
     let requests = Object::parse_valid(requests).ok()?;
@@ -255,6 +257,24 @@ mod tests {
             of(RpcOutcome::error(&raw(demands))),
             r#"{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","message":"The server evil asks: Go","_meta":{"vmcp/server":"evil"}}]}}"#
         );
+    }
+
+    #[test]
+    fn absent_parts_may_be_written_as_null() {
+        let asks =
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":null}}}"#;
+        let demands = r#"{"code":-32603,"message":"m","data":{"elicitations":null}}"#;
+        for (outcome, expected) in [
+            (
+                RpcOutcome::result(&raw(asks)),
+                r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{"_meta":{"vmcp/server":"plain"}}}}}"#,
+            ),
+            (RpcOutcome::error(&raw(demands)), demands),
+        ] {
+            let named = named_response(Response { outcome, era: Era::Modern }, "plain").unwrap();
+            let (Ok(text) | Err(text)) = named.outcome.settled();
+            assert_eq!(text.get(), expected);
+        }
     }
 
     #[test]

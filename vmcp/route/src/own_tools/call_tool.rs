@@ -328,7 +328,7 @@ fn hidden_tool<'a>(snapshot: &'a Snapshot, wanted: &CallArguments) -> Option<&'a
 fn explain_absence(context: CallContext<'_>, wanted: &CallArguments, failure: &mut CallFailure<'_>) {
     let (snapshot, view) = (context.snapshot, context.view);
     let is_meant = |name: &str| wanted.server.as_deref().is_some_and(|one| one.eq_ignore_ascii_case(name));
-    let down = unavailable::servers(snapshot, view);
+    let down = unavailable::servers(context);
     let owner = || unavailable::owner(&down, |server| server.server.as_str(), &wanted.tool);
     if let Some(server) = down.iter().find(|server| is_meant(&server.server)).or_else(owner) {
         failure.error = format!("{}; {}", failure.error, server.sentence());

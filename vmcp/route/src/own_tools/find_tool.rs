@@ -96,7 +96,7 @@ async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawV
         engine.contexts().with(key, caller.principal.key(), |context| context.finds(hits()));
     }
     search_record::record(context, key, [&arguments.description, &arguments.keywords], hits());
-    let mut unavailable = unavailable::servers(snapshot, view);
+    let mut unavailable = unavailable::servers(context);
     if !arguments.explain {
         // Causes may be long, and would stand in every answer; `explain` asks for them.
         for server in &mut unavailable {

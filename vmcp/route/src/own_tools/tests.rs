@@ -9,6 +9,7 @@ use vmcp_wire::lists::pages::List;
 
 use crate::Caller;
 use crate::testing::{KEYWORDS, Scripted, backends, call, call_with, engine, eventually};
+use vmcp_engine::access::identity::Principal;
 use vmcp_engine::context_key::ContextKey;
 use vmcp_engine::engine::Engine;
 use vmcp_engine::optim::names::NameStyle;
@@ -334,6 +335,14 @@ async fn a_server_that_is_down_is_said_to_be_down() {
         call(&engine, "find_tool", json!({"query": "create a customer", "explain": true})).await.unwrap();
     let reason = structured(&found)["unavailable"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("Connection refused"), "{reason}");
+    // The client of a proxy on this machine.
+    let principal = Principal { address: Some([198, 51, 100, 7].into()), ..Principal::default() };
+    let stranger = Caller { principal, ..Caller::default() };
+    let arguments = json!({"tool_name": "stripe_create_customer"});
+    let params = json!({"name": "call_tool", "arguments": arguments});
+    let text = error_text(&call_with(&engine, &stranger, params).await);
+    assert!(text.contains("the server stripe is not available"), "{text}");
+    assert!(!text.contains("Connection refused"), "{text}");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use vmcp_config::status::BackendStatus;
 use vmcp_config::{Backend, Config};
 
 use crate::call::cause;
+use crate::caller::CallContext;
 use vmcp_engine::engine::{Snapshot, View};
 
 /// Most servers in one answer.
@@ -29,31 +30,33 @@ impl UnavailableServer {
     }
 }
 
-/// Returns the servers of this view that do not answer, at most [`MAX_SERVERS`].
-pub(super) fn servers(snapshot: &Snapshot, view: &View) -> Vec<UnavailableServer> {
+/// Returns the servers of the caller's view that do not answer, at most [`MAX_SERVERS`].
+pub(super) fn servers(context: CallContext<'_>) -> Vec<UnavailableServer> {
+    let CallContext { snapshot, view, .. } = context;
     let running = snapshot.backends.values().map(vmcp_backend::Backend::status).filter(is_down);
     let running = running.map(|status| (status.name, status.last_error));
     let without_values = snapshot.config.unavailable.iter();
     let without_values = without_values.map(|(name, reason)| (name.to_string(), Some(reason.clone())));
     let known = running.chain(without_values).filter(|(name, _)| view.has_backend(name)).take(MAX_SERVERS);
     known
-        .map(|(server, error)| UnavailableServer { server, reason: shown(snapshot, error.as_deref()) })
+        .map(|(server, error)| UnavailableServer { server, reason: shown(context, error.as_deref()) })
         .collect()
 }
 
 /// Returns the cause for which a server does not answer; `None` if it answers, or causes stay with operators.
-pub(super) fn cause_of(snapshot: &Snapshot, status: &BackendStatus) -> Option<String> {
-    shown(snapshot, status.last_error.as_deref().filter(|_| is_down(status)))
+pub(super) fn cause_of(context: CallContext<'_>, status: &BackendStatus) -> Option<String> {
+    shown(context, status.last_error.as_deref().filter(|_| is_down(status)))
 }
 
 /// Returns the words about the value that the configuration of a server lacks, where they may be shown.
-pub(super) fn absent_value_of(snapshot: &Snapshot, server: &str) -> Option<String> {
-    shown(snapshot, snapshot.config.unavailable.get(server).map(String::as_str))
+pub(super) fn absent_value_of(context: CallContext<'_>, server: &str) -> Option<String> {
+    shown(context, context.snapshot.config.unavailable.get(server).map(String::as_str))
 }
 
-/// Returns the beginning of a cause, where clients may read causes.
-fn shown(snapshot: &Snapshot, cause: Option<&str>) -> Option<String> {
-    cause.filter(|_| cause::may_be_shown(snapshot)).map(cause::shortened)
+/// Returns the beginning of a cause, where the caller may read causes.
+fn shown(context: CallContext<'_>, cause: Option<&str>) -> Option<String> {
+    let may_be_shown = cause::may_be_shown(context.snapshot, &context.caller.principal);
+    cause.filter(|_| may_be_shown).map(cause::shortened)
 }
 
 /// Returns true for a server that failed, or whose tools cannot be listed.

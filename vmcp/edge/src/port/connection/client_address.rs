@@ -4,8 +4,8 @@
 //! Both headers grow at their end, and only trusted proxies write the truth: the list is read from right to
 //! left, and ends at the first address outside of their networks. A client may write anything before that.
 //! Most proxies write one of the headers and pass on the other as the client wrote it, so that two headers
-//! which differ tell no address. A request that came through a proxy on this machine which is not trusted
-//! tells none either.
+//! which differ tell no address. A request that came through a proxy on this machine tells none either,
+//! unless the proxy is trusted and writes one of the two.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -26,15 +26,16 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet
         let address = address.to_canonical();
         trusted.iter().any(|network| network.contains(&address))
     };
+    // A proxy or a tunnel on this machine, whose clients are anywhere.
+    let is_local_proxy = || peer.to_canonical().is_loopback() && came_through_proxy(headers);
+    let nearest = || if is_local_proxy() { UNKNOWN } else { peer };
     if trusted.is_empty() || !is_trusted(&peer) {
-        // A proxy or a tunnel on this machine, whose clients are anywhere.
-        let is_local_proxy = peer.to_canonical().is_loopback() && came_through_proxy(headers);
-        return if is_local_proxy { UNKNOWN } else { peer };
+        return nearest();
     }
     let of_forwarded = hops(headers, &FORWARDED, of_element);
     let of_other = hops(headers, &X_FORWARDED_FOR, parse);
     let client = match [of_forwarded, of_other].map(|hops| Some(first_stranger(peer, &hops?, is_trusted))) {
-        [None, None] => peer,
+        [None, None] => nearest(),
         [Some(client), None] | [None, Some(client)] => client,
         [Some(client), Some(other)] if client == other => client,
         [Some(_), Some(_)] => UNKNOWN,
@@ -44,18 +45,20 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet
 
 /// Returns the last hop outside of the trusted proxies.
 fn first_stranger(peer: IpAddr, hops: &[Option<IpAddr>], is_trusted: impl Fn(&IpAddr) -> bool) -> IpAddr {
-    let mut client = peer;
+    let mut client = peer.to_canonical();
     for hop in hops.iter().rev() {
+        // A loopback address that a proxy elsewhere names is one of that proxy's machine.
+        let is_known = |address: &IpAddr| client.is_loopback() || !address.is_loopback();
         // Beyond a hop that hides its address, or writes none, nothing is known.
-        let Some(address) = hop else {
-            return if client.to_canonical().is_loopback() { UNKNOWN } else { client };
+        let Some(address) = hop.as_ref().map(IpAddr::to_canonical).filter(is_known) else {
+            return if client.is_loopback() { UNKNOWN } else { client };
         };
-        client = *address;
+        client = address;
         if !is_trusted(&client) {
             break;
         }
     }
-    client.to_canonical()
+    client
 }
 
 /// Returns the hops of a header in the order in which they were written, `None` for one without an address;
@@ -133,6 +136,30 @@ mod tests {
             }
         }
         assert_eq!(seen("127.0.0.1", "accept", &[]), "127.0.0.1");
+        // A trusted proxy that tells its client in neither of the two headers.
+        let local: [IpNet; 1] = ["127.0.0.0/8".parse().unwrap()];
+        for header in ["via", "x-real-ip"] {
+            assert_eq!(seen("127.0.0.1", header, &local), "0.0.0.0", "{header}");
+        }
+        assert_eq!(seen("127.0.0.1", "accept", &local), "127.0.0.1");
+    }
+
+    #[test]
+    fn a_loopback_address_of_another_machine_is_no_address_of_this_one() {
+        let client = |peer: &str, hops: &'static str| {
+            let trusted = ["10.0.0.0/8", "127.0.0.0/8"].map(|network| network.parse().unwrap());
+            let headers = HeaderMap::from_iter([(X_FORWARDED_FOR, hops.parse().unwrap())]);
+            client_address(peer.parse().unwrap(), &headers, &trusted).to_string()
+        };
+        for (peer, hops, seen) in [
+            ("10.0.0.1", "127.0.0.1", "10.0.0.1"),
+            ("10.0.0.1", "198.51.100.7, ::ffff:127.0.0.1", "10.0.0.1"),
+            ("127.0.0.1", "127.0.0.1, 10.0.0.9", "10.0.0.9"),
+            ("127.0.0.1", "198.51.100.7, 127.0.0.1", "198.51.100.7"),
+            ("127.0.0.1", "127.0.0.1", "127.0.0.1"),
+        ] {
+            assert_eq!(client(peer, hops), seen, "{peer}: {hops}");
+        }
     }
 
     #[test]

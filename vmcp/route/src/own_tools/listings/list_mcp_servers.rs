@@ -62,7 +62,7 @@ pub(crate) fn servers(context: CallContext<'_>, view: &View, only: Option<&str>)
                 .connected_at
                 .filter(|_| status.state == BackendState::Connected)
                 .map(rfc3339),
-            last_error: unavailable::cause_of(snapshot, &status),
+            last_error: unavailable::cause_of(context, &status),
             transport: status.transport,
             tool_count: view.tools().filter(|tool| tool.backend == *name).count(),
             changes: changes.remove(&**name).filter(vmcp_config::status::DefinitionChanges::any).map(
@@ -80,7 +80,7 @@ pub(crate) fn servers(context: CallContext<'_>, view: &View, only: Option<&str>)
     let (failed, switched_off): (Vec<_>, Vec<_>) =
         idle.partition(|backend| snapshot.config.unavailable.contains_key(&backend.name));
     let failed = failed.into_iter().map(|backend| ListedServer {
-        last_error: unavailable::absent_value_of(snapshot, &backend.name),
+        last_error: unavailable::absent_value_of(context, &backend.name),
         ..ListedServer::unconnected(backend, BackendState::Failed.as_str())
     });
     let switched_off = switched_off.into_iter().map(|backend| ListedServer {

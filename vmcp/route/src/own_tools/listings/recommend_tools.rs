@@ -140,7 +140,7 @@ async fn recommended<'a>(
         none if none.is_empty() => "No tool fits.".to_owned(),
         names => format!("Use {names}."),
     };
-    let down = unavailable::servers(snapshot, view);
+    let down = unavailable::servers(context);
     let is_up = |backend: &&Arc<str>| down.iter().all(|server| *server.server != ***backend);
     let servers = snapshot.backends.keys().filter(|backend| view.has_backend(backend)).filter(is_up);
     Ok(Recommended {

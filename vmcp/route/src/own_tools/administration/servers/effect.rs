@@ -93,7 +93,7 @@ async fn connected(context: CallContext<'_>, name: String, done: &str) -> Result
         tool_count: view.tools().filter(|tool| *tool.backend == *name).count(),
         message,
         last_error: last_error
-            .filter(|_| cause::may_be_shown(&snapshot))
+            .filter(|_| cause::may_be_shown(&snapshot, principal))
             .map(|error| cause::shortened(&error)),
         installed: None,
         server: name,
