@@ -44,7 +44,8 @@ pub(super) fn servers(text: &str, name: Option<&str>) -> Result<Map<String, Valu
             Ok(servers.into_iter().map(|(_, server)| (name.to_owned(), server)).collect())
         }
         Some(_) => {
-            Err(refused("the JSON has several servers").remedy("leave the name out: each has its own"))
+            let remedy = "paste one of them; `vmcp add` without a name takes all, each with its own";
+            Err(refused("the JSON has several servers").remedy(remedy))
         }
     }
 }
