@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use vmcp_config::is_variable_name;
+
 /// Programs that start servers.
 const PROGRAMS: [&str; 18] = [
     "npx", "npm", "pnpm", "pnpx", "pnx", "yarn", "bun", "bunx", "deno", "node", "uvx", "uv", "pipx",
@@ -79,8 +81,32 @@ fn program_without_separator(words: &[OsString]) -> Option<usize> {
     };
     // Behind `--`, an option of vmcp would be one of the program: the person decides.
     let is_of_docker = words.get(program).is_some_and(|word| matches!(*word, "docker" | "podman"));
-    let has_own = behind(program).iter().any(|word| word.starts_with("--") && is_own_option(word));
-    (!words.contains(&"--") && (is_of_docker || !has_own)).then_some(program)
+    let has_own = || has_own_option(behind(program));
+    (!words.contains(&"--") && (is_of_docker || !has_own())).then_some(program)
+}
+
+/// True for words among which an option of vmcp stands: a long one, or a short one with a value of its kind.
+fn has_own_option(words: &[&str]) -> bool {
+    let is_long = |word: &str| word.starts_with("--") && is_own_option(word);
+    let values = words.iter().skip(1);
+    words.iter().any(|word| is_long(word))
+        || words.iter().zip(values).any(|(word, value)| is_short_with_value(word, value))
+}
+
+/// True for a short option of vmcp with a variable, a header or a format behind it. Programs have options of
+/// the same letters, with other values.
+fn is_short_with_value(word: &str, value: &str) -> bool {
+    match word {
+        "-e" => is_assignment(value),
+        "-H" => value.contains(':'),
+        "-o" => matches!(value, "json" | "yaml" | "table" | "text"),
+        _ => false,
+    }
+}
+
+/// True for `NAME=VALUE`.
+pub(super) fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| is_variable_name(name))
 }
 
 /// True for words that are the rest of a command whose program stands where a name could stand.
@@ -133,6 +159,10 @@ mod tests {
             ("vmcp add a https://a.example/mcp --header X:y", ""),
             ("vmcp add a notes", ""),
             ("vmcp add a npx -y x --env T=1", ""),
+            ("vmcp add a npx -y x -e T=1", ""),
+            ("vmcp add a npx -y x -H X:y", ""),
+            ("vmcp add a npx -y x -o json", ""),
+            ("vmcp add a npx -y x -e prod", "vmcp add a -- npx -y x -e prod"),
             ("vmcp add npx", ""),
             ("vmcp call x npx -y", ""),
         ] {
