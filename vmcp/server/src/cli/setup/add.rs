@@ -149,6 +149,8 @@ mod tests {
             &["x", "https://a.example/mcp", "--env", "TOKEN=t"],
             &["x", "--header", "X-Token: t", "--", "notes-mcp"],
             &["x", "--env", "=t", "--", "notes-mcp"],
+            &["x", "--", "API_KEY=sk-0123456789", "notes-mcp"],
+            &["x", "API_KEY=sk-0123456789 notes-mcp"],
             &["Old One", "--", "notes-mcp"],
             &["https://a.example/mcp", "x"],
             &["x", "https://a.example/mcp", "--", "notes-mcp"],

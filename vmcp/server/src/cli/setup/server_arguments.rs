@@ -163,8 +163,15 @@ impl ServerArguments {
         })
     }
 
-    /// Refuses variables for an address, headers for a program, and the like: they would be lost.
+    /// Refuses variables for an address, headers for a program, and the like: they would be lost. Refuses
+    /// `NAME=VALUE` in front of a program too, which a shell alone understands: a secret would be written as
+    /// the name of the program.
     fn refuse_unused_options(&self) -> Result<(), CommandFailure> {
+        if self.command.first().is_some_and(|word| typed_words::is_assignment(word)) {
+            return Err(CommandFailure::new("a variable stands in the place of the program")
+                .exit(Exit::Usage)
+                .remedy("give it by --env NAME=VALUE, and the command after `--`"));
+        }
         let transport = self.transport();
         let is_stdio = transport.as_deref() == Some("stdio");
         let (unused, remedy) = match &self.address {
