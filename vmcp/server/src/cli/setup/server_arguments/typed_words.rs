@@ -6,8 +6,8 @@ use std::path::Path;
 use vmcp_config::is_variable_name;
 
 /// Programs that start servers.
-const PROGRAMS: [&str; 18] = [
-    "npx", "npm", "pnpm", "pnpx", "pnx", "yarn", "bun", "bunx", "deno", "node", "uvx", "uv", "pipx",
+const PROGRAMS: [&str; 19] = [
+    "npx", "npm", "pnpm", "pnpx", "pn", "pnx", "yarn", "bun", "bunx", "deno", "node", "uvx", "uv", "pipx",
     "python", "python3", "docker", "podman", "cmd",
 ];
 /// Options of `vmcp`, `vmcp add` and `vmcp try` that take the next word.
@@ -147,6 +147,7 @@ mod tests {
             ("vmcp add memory npx -y x", "vmcp add memory -- npx -y x"),
             ("vmcp -c f.yaml add -e A=1 memory npx -y x", "vmcp -c f.yaml add -e A=1 memory -- npx -y x"),
             ("vmcp add uvx mcp-server-time", "vmcp add -- uvx mcp-server-time"),
+            ("vmcp add pn dlx kb-mcp", "vmcp add -- pn dlx kb-mcp"),
             ("vmcp add docker run -i --rm -e T=1 x", "vmcp add -- docker run -i --rm -e T=1 x"),
             ("vmcp add f docker run --env T=1 x", "vmcp add f -- docker run --env T=1 x"),
             ("vmcp add own ./server.py", "vmcp add own -- ./server.py"),
