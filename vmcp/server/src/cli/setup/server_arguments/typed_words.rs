@@ -34,6 +34,9 @@ const VALUE_OPTIONS: [&str; 18] = [
 /// Options of these commands that take no word.
 const SWITCHES: [&str; 4] = ["--kubernetes", "--dry-run", "-h", "--help"];
 
+/// Words of a shell between two commands, or between a command and a file.
+const OPERATORS: [&str; 6] = ["&&", "||", "|", ";", ">", "<"];
+
 /// Returns the words of a command line with `--` in front of the program of a server, if it was left out:
 /// `add memory npx -y server-memory`. Other command lines stay.
 pub(in crate::cli) fn with_separator(mut words: Vec<OsString>) -> Vec<OsString> {
@@ -46,6 +49,11 @@ pub(in crate::cli) fn with_separator(mut words: Vec<OsString>) -> Vec<OsString> 
 /// True for an address, or for an entry in JSON.
 pub(super) fn is_address(word: &str) -> bool {
     word.contains("://") || word.trim_start().starts_with(['{', '"'])
+}
+
+/// True for a command in one text that a shell would not split at its blanks alone.
+pub(super) fn is_for_shell(text: &str) -> bool {
+    text.contains(['"', '\'']) || text.split_whitespace().any(|word| OPERATORS.contains(&word))
 }
 
 /// True for a program that starts servers, by the name of its file.
