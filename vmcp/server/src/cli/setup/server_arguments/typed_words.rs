@@ -48,7 +48,9 @@ pub(in crate::cli) fn with_separator(mut words: Vec<OsString>) -> Vec<OsString> 
 
 /// True for an address, or for an entry in JSON.
 pub(super) fn is_address(word: &str) -> bool {
-    word.contains("://") || word.trim_start().starts_with(['{', '"'])
+    let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let has_scheme = word.split_once("://").is_some_and(|(scheme, _)| scheme.chars().all(is_of_scheme));
+    has_scheme || word.trim_start().starts_with(['{', '"'])
 }
 
 /// True for a command in one text that a shell would not split at its blanks alone.
