@@ -62,7 +62,8 @@ pub(super) fn of_command(words: &[String]) -> Option<String> {
         "npx" | "npm" | "pnpm" | "pnpx" | "pn" | "pnx" | "yarn" | "bunx" | "uvx" | "uv" | "pipx"
         | "docker" | "podman" => {
             // A bridge to a remote server is named after the server.
-            let address = plain.iter().find(|word| is_address(word)).filter(|_| first == Some("mcp-remote"));
+            let is_bridge = first.is_some_and(|first| first.split('@').next() == Some("mcp-remote"));
+            let address = plain.iter().find(|word| is_address(word)).filter(|_| is_bridge);
             address.and_then(|address| of_address(address)).or_else(|| normalize_name(&of_package(first?)))
         }
         "node" | "bun" | "deno" | "python" | "python3" => {
@@ -134,6 +135,7 @@ mod tests {
             ("pn dlx kb-mcp", Some("kb")),
             ("npx -y @notionhq/notion-mcp-server", Some("notion")),
             ("npx -y mcp-remote https://mcp.linear.app/sse", Some("linear")),
+            ("npx -y mcp-remote@latest https://mcp.linear.app/sse", Some("linear")),
             ("npm exec -y server-git -- --repo .", Some("git")),
             ("uv tool run --from git+https://host/x serena start", Some("serena")),
             ("docker run -i --rm -e TOKEN ghcr.io/github/github-mcp-server:v1", Some("github")),
