@@ -59,8 +59,8 @@ pub fn remove(text: &str, name: &str) -> Result<String, EditError> {
     })
 }
 
-/// Removes the entry of a backend, with the comments directly above it. Its rules in `aggregation.tools` stay,
-/// for a backend of the same name, or because a person wrote them.
+/// Removes the entry of a backend, with the comments directly above it. Its rules in `aggregation.tools`
+/// stay, for a backend of the same name, or because a person wrote them.
 pub fn remove_entry(text: &str, name: &str) -> Result<String, EditError> {
     with_line_ends(text, |text| {
         let (edited, expected) = without_entry(text, name)?;
