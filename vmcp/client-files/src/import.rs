@@ -13,6 +13,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use self::dialects::PLACES as SERVER_PLACES;
 use self::dialects::{FoundServer, Reading, switches};
 use self::entry::ToolRules;
 use self::secrets::Secrets;

@@ -106,6 +106,19 @@ fn a_reference_of_the_other_client_is_a_variable_or_stays_and_is_never_a_secret(
 }
 
 #[test]
+fn a_secret_in_a_command_of_one_string_leaves_the_file_as_among_arguments() {
+    let imported = imported(&json!({ "mcpServers": { "a": {
+        "command": "npx -y a-mcp --api-key sk-0123456789 ${my_place}",
+    } } }));
+    let words = [imported.yaml.clone(), imported.notes.join("\n")].concat();
+    assert!(!words.contains("sk-0123456789"), "{words}");
+    assert!(imported.notes.iter().any(|note| note.contains("\"npx\" and its arguments")), "{words}");
+    let config = loaded(&imported, &[("my_place", "2")]);
+    let Transport::Stdio { command, args, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!((command.as_str(), args.join(" ").as_str()), ("npx", "-y a-mcp --api-key sk-0123456789 2"));
+}
+
+#[test]
 fn servers_whose_entries_would_be_mistakes_are_left_out_of_a_file() {
     let header = |name: &str| json!({ "Authorization": format!("Bearer 0123456789-{name}") });
     let file = json!({ "mcpServers": {

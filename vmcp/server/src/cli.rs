@@ -175,13 +175,19 @@ fn parse_any_line() -> (Cli, OutputFormat) {
     parsed.unwrap_or_else(|error| {
         // Help and the version go to standard output.
         if error.use_stderr() {
-            let text = error.to_string();
-            let mistake = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let mistake = first_paragraph(&error.to_string());
             let failure = CommandFailure::new(mistake).exit(Exit::Usage).remedy("`vmcp --help` lists all");
             output::print_failure(OutputFormat::of_words(&words), &failure);
         }
         error.exit()
     })
+}
+
+/// Returns the mistake in a message of clap as one line: the lines in front of the first empty one name the
+/// missing arguments, or the possible values.
+fn first_paragraph(message: &str) -> String {
+    let lines: Vec<_> = message.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    lines.join(" ").trim_start_matches("error: ").to_owned()
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -258,7 +264,7 @@ mod tests {
 
     use clap::{Command, CommandFactory as _, Parser as _};
 
-    use super::{Cli, OutputFormat, ServeLine, parse_serve_line};
+    use super::{Cli, OutputFormat, ServeLine, first_paragraph, parse_serve_line};
 
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
@@ -307,6 +313,19 @@ mod tests {
         ] {
             let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
             assert_eq!(OutputFormat::of_words(&words), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_line_is_told_in_one_line_with_its_arguments() {
+        for (line, expected) in [
+            ("vmcp call", "the following required arguments were not provided: <NAME>"),
+            ("vmcp find x -o jsn", "invalid value 'jsn' for '--output <FORMAT>' [possible values: "),
+            ("vmcp find x --nope", "unexpected argument '--nope' found"),
+        ] {
+            let error = Cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
+            let mistake = first_paragraph(&error.to_string());
+            assert!(mistake.starts_with(expected) && !mistake.contains('\n'), "{line}: {mistake}");
         }
     }
 

@@ -60,13 +60,14 @@ async fn a_file_that_only_vmcp_edited_is_put_back_to_the_letter() {
         run(&["--undo"]).await;
         assert_eq!(text().as_deref(), before);
     }
-    // An edit of another program stays.
+    // An edit of another program stays, and no earlier entry of vmcp returns.
+    run(&["--own-server"]).await;
     run(&[]).await;
     let edited = text().expect("the client's file").replacen('{', "{ \"theme\": 1,", 1);
     laptop.write("cursor.json", &edited);
     run(&["--undo"]).await;
     let after = text().expect("the client's file");
-    assert!(after.contains("theme") && after.contains("\"db\"") && !after.contains("mcp-server"), "{after}");
+    assert!(after.contains("theme") && after.contains("\"db\"") && !after.contains("vmcp"), "{after}");
 }
 
 #[tokio::test]

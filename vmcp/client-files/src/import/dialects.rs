@@ -9,6 +9,7 @@ pub(super) mod switches;
 
 use serde_json::{Map, Value, json};
 
+pub use self::places::PLACES;
 pub(super) use self::places::{FoundServer, servers};
 pub(super) use self::reading::{Reading, counts_seconds, is_gemini, is_opencode};
 pub(super) use self::server::Server;

@@ -133,15 +133,20 @@ fn with_command(
     notes: &mut Vec<String>,
 ) -> BackendEntry {
     let command = server.command.unwrap_or_default();
-    let mut words: Vec<String> = command.split_whitespace().map(secrets::plain).collect();
-    let program = words.first().map_or("", String::as_str);
-    if words.len() > 1 && server.args.is_empty() && !program.contains(['/', '\\']) {
-        notes.push(format!("command split into words: {command:?} was one string"));
+    let mut split = command.split_whitespace().map(str::to_owned);
+    let first = split.next().unwrap_or_default();
+    let rest: Vec<String> = split.collect();
+    let is_line = !rest.is_empty() && server.args.is_empty() && !first.contains(['/', '\\']);
+    let (program, args) = if is_line {
+        // The arguments may hold secrets, which no note shows.
+        notes.push(format!("command split into words: {first:?} and its arguments were one string"));
+        (first, rest)
     } else {
-        words = vec![secrets::plain(&command)];
-    }
+        (command, server.args)
+    };
+    let mut words = vec![secrets::plain(&program)];
     secrets.own = server.env.keys().cloned().collect();
-    words.extend(secrets.arguments(&shared.name, &server.args, notes));
+    words.extend(secrets.arguments(&shared.name, &args, notes));
     secrets.own.clear();
     let env = server.env.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

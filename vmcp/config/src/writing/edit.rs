@@ -59,8 +59,9 @@ pub fn remove(text: &str, name: &str) -> Result<String, EditError> {
     })
 }
 
-/// Removes a backend in whose place another one of the name comes: its rules in `aggregation.tools` stay.
-pub fn remove_replaced(text: &str, name: &str) -> Result<String, EditError> {
+/// Removes the entry of a backend, with the comments directly above it. Its rules in `aggregation.tools`
+/// stay, for a backend of the same name, or because a person wrote them.
+pub fn remove_entry(text: &str, name: &str) -> Result<String, EditError> {
     with_line_ends(text, |text| {
         let (edited, expected) = without_entry(text, name)?;
         checked(edited, &expected)
@@ -177,10 +178,7 @@ mod tests {
         assert_eq!(text, format!("{head_of_b}{of_b}# tail\n"));
         let text = remove(&text, "b").unwrap();
         assert_eq!(text, "backends: []\naggregation:\n  tools: []\n\n# tail\n");
-        assert_eq!(
-            remove_replaced(&format!("{head}{rules}"), "a").unwrap().matches("workload: a").count(),
-            2
-        );
+        assert_eq!(remove_entry(&format!("{head}{rules}"), "a").unwrap().matches("workload: a").count(), 2);
         let flow = format!("{head}  tools: [{{ workload: a, filter: [x] }}]\n");
         assert!(
             remove(&flow, "a").unwrap().ends_with("  tools: [{ workload: a, filter: [x] }]\n"),

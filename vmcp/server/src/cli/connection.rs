@@ -357,7 +357,8 @@ impl Connection {
         let started = Instant::now();
         let mut spinner = None;
         while started.elapsed() < limit {
-            let Ok(status) = self.status().await else { break };
+            let left = limit.saturating_sub(started.elapsed());
+            let Ok(Ok(status)) = tokio::time::timeout(left, self.status()).await else { break };
             let starting = status.backends.iter().filter(|backend| is_awaited(backend));
             let names: Vec<_> = starting.map(|backend| backend.name.as_str()).collect();
             let is_over = names.is_empty();

@@ -121,7 +121,8 @@ impl Inner {
                 written = entry::write(server, is_free);
                 edit::append(before, &written.lines, std::slice::from_ref(&server.name))
             }
-            ServerChange::Remove { name } => edit::remove(before, name),
+            // The check refuses where a rule of a person names the server: a client takes no rule away.
+            ServerChange::Remove { name } => edit::remove_entry(before, name),
             ServerChange::SetEnabled { name, enabled } => edit::set_enabled(before, name, *enabled),
         };
         let text = text.map_err(|error| match error {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Places of a map of servers, by JSON pointer: Claude, Cursor, Windsurf, Gemini, Cline, Roo, Kiro, Copilot
 /// CLI, LM Studio, Continue; Amp; VS Code; Codex; Zed; Goose; opencode.
-const PLACES: [&str; 8] = [
+pub const PLACES: [&str; 8] = [
     "/mcpServers",
     "/amp.mcpServers",
     "/servers",

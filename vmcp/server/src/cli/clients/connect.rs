@@ -151,12 +151,16 @@ fn connect(
     let _lock = EditLock::wait(&path);
     let before = read(&path)?;
     let is_new = !path.exists();
-    let Connected { text, taken, others } =
+    let Connected { text, mut taken, others } =
         client_file::connect(&before, shape.format, shape.place, NAME, &entry, &is_served)
             .map_err(of_file)?;
     let names: Vec<_> = taken.iter().map(|server| server.name.clone()).filter(|name| name != NAME).collect();
     if is_read_only(&path) {
         return Err(not_edited(&path, &entry, "it is read-only"));
+    }
+    // An earlier entry of vmcp's own is not the client's: --undo would leave it in the file.
+    if record::of_client(client)?.iter().any(|known| known.file == path) {
+        taken.retain(|server| server.name != NAME || server.place != shape.place);
     }
     // The record is written first: what leaves the file is never only in memory.
     let former = FormerFile::new((!is_new).then_some(before), &text);

@@ -149,6 +149,11 @@ mod tests {
             &["x", "https://a.example/mcp", "--env", "TOKEN=t"],
             &["x", "--header", "X-Token: t", "--", "notes-mcp"],
             &["x", "--env", "=t", "--", "notes-mcp"],
+            &["x", "--", "API_KEY=sk-0123456789", "notes-mcp"],
+            &["x", "API_KEY=sk-0123456789 notes-mcp"],
+            &["x", "cd /srv && npx -y notes-mcp"],
+            &["x", "npx -y 'notes mcp'"],
+            &["x", "npx 'notes mcp'", "--", "-y"],
             &["Old One", "--", "notes-mcp"],
             &["https://a.example/mcp", "x"],
             &["x", "https://a.example/mcp", "--", "notes-mcp"],
@@ -179,6 +184,11 @@ mod tests {
             (&["kb", "npx", "-y", "kb-mcp"], "name: kb\n    command: [npx, -y, kb-mcp]\n"),
             (&["kb", "npx -y kb-mcp"], "name: kb\n    command: [npx, -y, kb-mcp]\n"),
             (&["uvx mcp-server-time"], "name: time\n    command: [uvx, mcp-server-time]\n"),
+            (
+                &["npx -y mcp-remote https://mcp.linear.app/sse"],
+                "name: linear\n    command: [npx, -y, mcp-remote, ",
+            ),
+            (&["l", "npx -y mcp-remote https://a.example/sse"], "command: [npx, -y, mcp-remote, "),
             (&["kb", "npx", "--", "-y", "kb-mcp"], "name: kb\n    command: [npx, -y, kb-mcp]\n"),
             (
                 &["docker", "run", "-i", "--rm", "-e", "PLAIN=1", "mcp/fetch"],

@@ -87,7 +87,7 @@ pub(in crate::cli) fn append(
     let after = changed(path, &before, |text| {
         let mut text = text.to_owned();
         for name in &imported.replaced {
-            text = edit::remove_replaced(&text, name)?;
+            text = edit::remove_entry(&text, name)?;
         }
         edit::append(&text, &imported.entries, &imported.backends)
     })?;

@@ -35,9 +35,16 @@ pub(in crate::cli) fn add(
     server.refuse_secrets_in_words(name)?;
     let AddToCluster { image, group, dry_run } = add;
     let namespace = cluster.namespace.as_deref();
-    let is_sse = server.transport().as_deref() == Some("sse");
+    let transport = match server.transport().as_deref() {
+        Some("sse") => Some("sse"),
+        Some("ws" | "websocket") => Some("websocket"),
+        _ => None,
+    };
     let manifests = Manifests::new(name, namespace, group.as_deref(), image, server.describe()?)?;
-    let manifests = if is_sse { manifests.with_transport("sse") } else { manifests };
+    let manifests = match transport {
+        Some(transport) => manifests.with_transport(transport),
+        None => manifests,
+    };
     if dry_run {
         output::result(&manifests.shown()?)?;
         return Ok(Exit::Done);

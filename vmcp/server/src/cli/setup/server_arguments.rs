@@ -66,8 +66,8 @@ impl ServerArguments {
     /// `"npx -y x"`.
     pub(in crate::cli) fn normalized(mut self) -> ServerArguments {
         let is_program = |text: &String| {
-            let has_words = text.contains(char::is_whitespace) && !text.contains(['"', '\'']);
-            !typed_words::is_address(text) && (has_words || !self.command.is_empty())
+            let is_line = text.contains(char::is_whitespace) || !self.command.is_empty();
+            is_line && !typed_words::is_address(text) && !typed_words::is_for_shell(text)
         };
         if let Some(text) = self.address.take_if(|text| is_program(text)) {
             let first = text.split_whitespace().map(str::to_owned);
@@ -163,11 +163,21 @@ impl ServerArguments {
         })
     }
 
-    /// Refuses variables for an address, headers for a program, and the like: they would be lost.
+    /// Refuses variables for an address, headers for a program, and the like: they would be lost. Refuses
+    /// `NAME=VALUE` in front of a program too, which a shell alone understands: a secret would be written as
+    /// the name of the program.
     fn refuse_unused_options(&self) -> Result<(), CommandFailure> {
+        if self.command.first().is_some_and(|word| typed_words::is_assignment(word)) {
+            return Err(CommandFailure::new("a variable stands in the place of the program")
+                .exit(Exit::Usage)
+                .remedy("give it by --env NAME=VALUE, and the command after `--`"));
+        }
         let transport = self.transport();
         let is_stdio = transport.as_deref() == Some("stdio");
         let (unused, remedy) = match &self.address {
+            Some(text) if !typed_words::is_address(text) && typed_words::is_for_shell(text) => {
+                (true, "quotes and operators are for a shell: give the words of the command after `--`")
+            }
             Some(_) if !self.command.is_empty() => {
                 (true, "give the address of the server, or its command after `--`, not both")
             }

@@ -204,6 +204,17 @@ async fn a_removed_server_leaves_neither_entry_nor_secret() {
 }
 
 #[tokio::test]
+async fn a_server_with_rules_of_a_person_is_removed_by_the_person_alone() {
+    let rules = "aggregation:\n  tools:\n  - workload: one\n    exclude: [drop]\n";
+    let text = format!("{BEFORE}- name: two\n  url: https://two.example/mcp\n{rules}");
+    let folder = Folder::new(&text);
+    let refused = folder.registrar.change(ServerChange::Remove { name: "one".to_owned() }).await;
+    assert!(matches!(refused, Err(RegistrarError::Invalid(_))), "{refused:?}");
+    assert_eq!(folder.text("vmcp.yaml").unwrap(), text);
+    folder.registrar.change(ServerChange::Remove { name: "two".to_owned() }).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_switch_changes_one_line() {
     let folder = Folder::new(BEFORE);
     let set = |enabled| ServerChange::SetEnabled { name: "one".to_owned(), enabled };

@@ -59,10 +59,11 @@ pub(super) fn of_command(words: &[String]) -> Option<String> {
     let plain = plain_words(&args);
     let first = plain.first().copied();
     match program {
-        "npx" | "npm" | "pnpm" | "pnpx" | "pnx" | "yarn" | "bunx" | "uvx" | "uv" | "pipx" | "docker"
-        | "podman" => {
+        "npx" | "npm" | "pnpm" | "pnpx" | "pn" | "pnx" | "yarn" | "bunx" | "uvx" | "uv" | "pipx"
+        | "docker" | "podman" => {
             // A bridge to a remote server is named after the server.
-            let address = plain.iter().find(|word| is_address(word)).filter(|_| first == Some("mcp-remote"));
+            let is_bridge = first.is_some_and(|first| first.split('@').next() == Some("mcp-remote"));
+            let address = plain.iter().find(|word| is_address(word)).filter(|_| is_bridge);
             address.and_then(|address| of_address(address)).or_else(|| normalize_name(&of_package(first?)))
         }
         "node" | "bun" | "deno" | "python" | "python3" => {
@@ -131,8 +132,10 @@ mod tests {
             ("uvx mcp-server-time --local-timezone UTC", Some("time")),
             ("npx -y @modelcontextprotocol/server-memory@latest", Some("memory")),
             ("npx -y @playwright/mcp@1.2", Some("playwright")),
+            ("pn dlx kb-mcp", Some("kb")),
             ("npx -y @notionhq/notion-mcp-server", Some("notion")),
             ("npx -y mcp-remote https://mcp.linear.app/sse", Some("linear")),
+            ("npx -y mcp-remote@latest https://mcp.linear.app/sse", Some("linear")),
             ("npm exec -y server-git -- --repo .", Some("git")),
             ("uv tool run --from git+https://host/x serena start", Some("serena")),
             ("docker run -i --rm -e TOKEN ghcr.io/github/github-mcp-server:v1", Some("github")),

@@ -1,11 +1,10 @@
 //! Entries in JSON, as the pages of servers show them for the files of other clients.
 
 use serde_json::{Map, Value};
+use vmcp_client_files::import::SERVER_PLACES;
 
 use crate::cli::console::failure::{CommandFailure, Exit};
 
-/// Keys of the maps of servers in other clients' files.
-const PLACES: [&str; 5] = ["mcpServers", "servers", "mcp_servers", "context_servers", "mcp"];
 /// Keys of one server.
 const SERVER_KEYS: [&str; 6] = ["command", "cmd", "url", "uri", "httpUrl", "serverUrl"];
 
@@ -19,22 +18,22 @@ pub(super) fn is_pasted(text: &str) -> bool {
 pub(super) fn servers(text: &str, name: Option<&str>) -> Result<Map<String, Value>, CommandFailure> {
     let text = text.trim().trim_end_matches(',');
     let whole = if text.starts_with('"') { format!("{{{text}}}") } else { text.to_owned() };
-    let mut keys: Map<String, Value> = serde_json::from_str(&whole).map_err(|error| {
+    let keys: Map<String, Value> = serde_json::from_str(&whole).map_err(|error| {
         refused(format!("the JSON is not readable: {error}"))
             .remedy("put it between single quotes; or save it, and `vmcp init --from FILE --merge`")
     })?;
-    if SERVER_KEYS.iter().any(|key| keys.contains_key(*key)) {
+    if is_server(&keys) {
         let own = keys.get("name").and_then(Value::as_str).map(str::to_owned);
         let name = name.map(str::to_owned).or(own).ok_or_else(|| {
             refused("the server has no name").remedy("give the name first: `vmcp add NAME …`")
         })?;
         return Ok(Map::from_iter([(name, Value::Object(keys))]));
     }
-    let servers = match PLACES.iter().find_map(|place| keys.remove(*place)) {
-        Some(Value::Object(servers)) => servers,
-        Some(_) => Map::new(),
-        None => keys,
-    };
+    let file = Value::Object(keys);
+    // `{"mcp": {"command": …}}` is a server of that name.
+    let is_map = |found: &&Value| !found.as_object().is_some_and(is_server);
+    let place = SERVER_PLACES.iter().find_map(|place| file.pointer(place).filter(is_map));
+    let servers = place.unwrap_or(&file).as_object().cloned().unwrap_or_default();
     if servers.is_empty() || !servers.values().all(Value::is_object) {
         return Err(refused("the JSON has no server").remedy("paste an object with `command` or `url`"));
     }
@@ -44,9 +43,14 @@ pub(super) fn servers(text: &str, name: Option<&str>) -> Result<Map<String, Valu
             Ok(servers.into_iter().map(|(_, server)| (name.to_owned(), server)).collect())
         }
         Some(_) => {
-            Err(refused("the JSON has several servers").remedy("leave the name out: each has its own"))
+            let remedy = "paste one of them; `vmcp add` without a name takes all, each with its own";
+            Err(refused("the JSON has several servers").remedy(remedy))
         }
     }
+}
+
+fn is_server(keys: &Map<String, Value>) -> bool {
+    SERVER_KEYS.iter().any(|key| keys.contains_key(*key))
 }
 
 fn refused(message: impl Into<String>) -> CommandFailure {
@@ -68,6 +72,8 @@ mod tests {
                 &["one", "two"],
             ),
             (r#"{"servers": {"one": {"command": "x"}}}"#, Some("a"), &["a"]),
+            (r#"{"mcp": {"inputs": [], "servers": {"one": {"command": "x"}}}}"#, None, &["one"]),
+            (r#"{"mcp": {"command": "x"}}"#, None, &["mcp"]),
             (r#"{"one": {"command": "x"}}"#, None, &["one"]),
             (r#""one": {"command": "x"},"#, None, &["one"]),
         ] {

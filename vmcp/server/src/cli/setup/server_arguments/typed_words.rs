@@ -3,9 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use vmcp_config::is_variable_name;
+
 /// Programs that start servers.
-const PROGRAMS: [&str; 18] = [
-    "npx", "npm", "pnpm", "pnpx", "pnx", "yarn", "bun", "bunx", "deno", "node", "uvx", "uv", "pipx",
+const PROGRAMS: [&str; 19] = [
+    "npx", "npm", "pnpm", "pnpx", "pn", "pnx", "yarn", "bun", "bunx", "deno", "node", "uvx", "uv", "pipx",
     "python", "python3", "docker", "podman", "cmd",
 ];
 /// Options of `vmcp`, `vmcp add` and `vmcp try` that take the next word.
@@ -32,6 +34,9 @@ const VALUE_OPTIONS: [&str; 18] = [
 /// Options of these commands that take no word.
 const SWITCHES: [&str; 4] = ["--kubernetes", "--dry-run", "-h", "--help"];
 
+/// Words of a shell between two commands, or between a command and a file.
+const OPERATORS: [&str; 6] = ["&&", "||", "|", ";", ">", "<"];
+
 /// Returns the words of a command line with `--` in front of the program of a server, if it was left out:
 /// `add memory npx -y server-memory`. Other command lines stay.
 pub(in crate::cli) fn with_separator(mut words: Vec<OsString>) -> Vec<OsString> {
@@ -43,7 +48,14 @@ pub(in crate::cli) fn with_separator(mut words: Vec<OsString>) -> Vec<OsString> 
 
 /// True for an address, or for an entry in JSON.
 pub(super) fn is_address(word: &str) -> bool {
-    word.contains("://") || word.trim_start().starts_with(['{', '"'])
+    let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let has_scheme = word.split_once("://").is_some_and(|(scheme, _)| scheme.chars().all(is_of_scheme));
+    has_scheme || word.trim_start().starts_with(['{', '"'])
+}
+
+/// True for a command in one text that a shell would not split at its blanks alone.
+pub(super) fn is_for_shell(text: &str) -> bool {
+    text.contains(['"', '\'']) || text.split_whitespace().any(|word| OPERATORS.contains(&word))
 }
 
 /// True for a program that starts servers, by the name of its file.
@@ -79,8 +91,32 @@ fn program_without_separator(words: &[OsString]) -> Option<usize> {
     };
     // Behind `--`, an option of vmcp would be one of the program: the person decides.
     let is_of_docker = words.get(program).is_some_and(|word| matches!(*word, "docker" | "podman"));
-    let has_own = behind(program).iter().any(|word| word.starts_with("--") && is_own_option(word));
-    (!words.contains(&"--") && (is_of_docker || !has_own)).then_some(program)
+    let has_own = || has_own_option(behind(program));
+    (!words.contains(&"--") && (is_of_docker || !has_own())).then_some(program)
+}
+
+/// True for words among which an option of vmcp stands: a long one, or a short one with a value of its kind.
+fn has_own_option(words: &[&str]) -> bool {
+    let is_long = |word: &str| word.starts_with("--") && is_own_option(word);
+    let values = words.iter().skip(1);
+    words.iter().any(|word| is_long(word))
+        || words.iter().zip(values).any(|(word, value)| is_short_with_value(word, value))
+}
+
+/// True for a short option of vmcp with a variable, a header or a format behind it. Programs have options of
+/// the same letters, with other values.
+fn is_short_with_value(word: &str, value: &str) -> bool {
+    match word {
+        "-e" => is_assignment(value),
+        "-H" => value.contains(':'),
+        "-o" => matches!(value, "json" | "yaml" | "table" | "text"),
+        _ => false,
+    }
+}
+
+/// True for `NAME=VALUE`.
+pub(super) fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| is_variable_name(name))
 }
 
 /// True for words that are the rest of a command whose program stands where a name could stand.
@@ -121,6 +157,7 @@ mod tests {
             ("vmcp add memory npx -y x", "vmcp add memory -- npx -y x"),
             ("vmcp -c f.yaml add -e A=1 memory npx -y x", "vmcp -c f.yaml add -e A=1 memory -- npx -y x"),
             ("vmcp add uvx mcp-server-time", "vmcp add -- uvx mcp-server-time"),
+            ("vmcp add pn dlx kb-mcp", "vmcp add -- pn dlx kb-mcp"),
             ("vmcp add docker run -i --rm -e T=1 x", "vmcp add -- docker run -i --rm -e T=1 x"),
             ("vmcp add f docker run --env T=1 x", "vmcp add f -- docker run --env T=1 x"),
             ("vmcp add own ./server.py", "vmcp add own -- ./server.py"),
@@ -133,6 +170,10 @@ mod tests {
             ("vmcp add a https://a.example/mcp --header X:y", ""),
             ("vmcp add a notes", ""),
             ("vmcp add a npx -y x --env T=1", ""),
+            ("vmcp add a npx -y x -e T=1", ""),
+            ("vmcp add a npx -y x -H X:y", ""),
+            ("vmcp add a npx -y x -o json", ""),
+            ("vmcp add a npx -y x -e prod", "vmcp add a -- npx -y x -e prod"),
             ("vmcp add npx", ""),
             ("vmcp call x npx -y", ""),
         ] {
