@@ -12,8 +12,8 @@ use super::effective::{effective, is_null, reference};
 const MAX_SCHEMAS: usize = 24;
 /// Most properties, and most required names, that are read of each schema; further properties are counted.
 const MAX_READ: usize = 1_000;
-/// Most names of properties, and required names, that are read for one object. Further properties are counted,
-/// further required names are left out: a small schema can lead to one long list hundreds of times.
+/// Most names of properties, and required names, that are read for one object. Further properties are
+/// counted, further required names are left out: a small schema can lead to a long list hundreds of times.
 const MAX_NAMES: usize = 5_000;
 /// Most properties of one name in several alternatives that are compared.
 const MAX_JOINS: usize = 50;
