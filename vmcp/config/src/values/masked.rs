@@ -32,10 +32,14 @@ pub(crate) fn mask(value: &mut Value) {
             if let Some(masked) = without_password(text) {
                 *text = masked;
             }
-            if WEB.iter().any(|scheme| text.starts_with(scheme))
-                && let Cow::Owned(masked) = without_query_values(text)
+            // Of `--url=https://…`, the URL.
+            let begin = text.split_once('=').filter(|(name, _)| is_option(name));
+            let begin = begin.map_or(0, |(name, _)| name.len() + 1);
+            let (option, url) = text.split_at_checked(begin).unwrap_or(("", text.as_str()));
+            if WEB.iter().any(|scheme| url.starts_with(scheme))
+                && let Cow::Owned(masked) = without_query_values(url)
             {
-                *text = masked;
+                *text = format!("{option}{masked}");
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -226,6 +230,7 @@ mod tests {
             {"args": ["ghp_t0pt0pt0pt0p", "a1b2c3d4e5f6a1b2c3d4e5f6"]},
             {"args": ["claude-3-5-sonnet-20241022", "@scope/server@1.2.3", "auth:/data", "sha256:0123"]},
             {"args": ["--model=claude-3-5-sonnet-20241022", "--x=ghp_t0pt0pt0pt0p", "--env=API_TOKEN=t0p"]},
+            {"args": ["--url=https://a.example/mcp?key=t0p"]},
             {"args": ["--config", "{\"apiKey\":\"t0p\",\"port\":8080}", "--y=0a1b2c3d-4e5f-0a1b-2c3d-4e5f"]},
             {"url": "wss://a.example/mcp?key=t0p", "address": "redis://:t0p@cache:6379"},
         ]});
@@ -244,6 +249,7 @@ mod tests {
             {"args": ["***", "***"]},
             {"args": ["claude-3-5-sonnet-20241022", "@scope/server@1.2.3", "auth:/data", "sha256:0123"]},
             {"args": ["--model=claude-3-5-sonnet-20241022", "--x=***", "--env=API_TOKEN=***"]},
+            {"args": ["--url=https://a.example/mcp?key=***"]},
             {"args": ["--config", "{\"apiKey\":\"***\",\"port\":8080}", "--y=***"]},
             {"url": "wss://a.example/mcp?key=***", "address": "redis://:***@cache:6379"},
         ]});
