@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::references::secret_signs::{has_token_prefix, looks_secret, password_of_url};
-use crate::values::redaction::is_secret_setting;
+use crate::references::secret_signs::{has_token_prefix, is_option, looks_secret, password_of_url};
+use crate::values::redaction::{is_secret_setting, without_secrets};
 use crate::values::secret::MASK;
 
 /// Parts of the names of arguments whose values are secrets, numbers too.
@@ -32,10 +32,14 @@ pub(crate) fn mask(value: &mut Value) {
             if let Some(masked) = without_password(text) {
                 *text = masked;
             }
-            if WEB.iter().any(|scheme| text.starts_with(scheme))
-                && let Cow::Owned(masked) = without_query_values(text)
+            // Of `--url=https://…`, the URL.
+            let begin = text.split_once('=').filter(|(name, _)| is_option(name));
+            let begin = begin.map_or(0, |(name, _)| name.len() + 1);
+            let (option, url) = text.split_at_checked(begin).unwrap_or(("", text.as_str()));
+            if WEB.iter().any(|scheme| url.starts_with(scheme))
+                && let Cow::Owned(masked) = without_query_values(url)
             {
-                *text = masked;
+                *text = format!("{option}{masked}");
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -61,26 +65,42 @@ fn mask_arguments(arguments: &mut [Value]) {
 
 /// Returns an argument with its secret masked; `None` if it has none.
 fn masked_argument(text: &str) -> Option<String> {
-    if let Some(masked) = masked_part(text) {
-        return Some(masked);
-    }
-    if let Some((name, value)) = text.split_once('=').filter(|(_, value)| !value.is_empty()) {
+    let option = text.split_once('=').filter(|(_, value)| !value.is_empty());
+    let of_option = option.and_then(|(name, value)| {
         if is_secret(name, value) {
             return Some(format!("{name}={MASK}"));
         }
-        if let Some(masked) = masked_part(value) {
-            return Some(format!("{name}={masked}"));
+        Some(format!("{name}={}", masked_part(value)?))
+    });
+    let masked = masked_part(text).or(of_option);
+    masked.or_else(|| is_token(text).then(|| MASK.to_owned())).or_else(|| {
+        let (name, value) = option?;
+        if is_token(value) {
+            return Some(format!("{name}={MASK}"));
         }
-    }
-    // Words joined by signs, with a date or a version, are the name of a package or a model.
-    let is_random = looks_secret(text) && (text.contains('=') || !text.contains(['-', '_']));
-    (is_random || has_token_prefix(text)).then(|| MASK.to_owned())
+        // A variable behind an option: `--env=API_TOKEN=x`.
+        let (variable, secret) = value.split_once('=')?;
+        let is_hidden = !secret.is_empty() && is_option(variable) && is_secret(variable, secret);
+        is_hidden.then(|| format!("{name}={variable}={MASK}"))
+    })
 }
 
-/// Returns a URL, or a header as `Name: value`, with its secret masked; `None` for another text.
+/// Returns true for a text that looks like a token. Words joined by signs, with a date or a version, are the
+/// name of a package or a model.
+fn is_token(text: &str) -> bool {
+    let is_words = text.contains(['-', '_']) && !text.ends_with('=') && !text.contains([';', ' ']);
+    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    has_token_prefix(text) || looks_secret(text) && (is_hex || !is_words)
+}
+
+/// Returns a URL, a header as `Name: value`, or JSON, with its secret masked; `None` for another text.
 fn masked_part(text: &str) -> Option<String> {
     if let Some(masked) = without_password(text) {
         return Some(masked);
+    }
+    if text.starts_with(['{', '[']) {
+        let masked = without_secrets(text);
+        return (masked != text).then_some(masked);
     }
     let (name, value) = text.split_once(':')?;
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
@@ -209,6 +229,9 @@ mod tests {
             {"args": ["postgres://app:t0p@db/x", "Server=x;Password=t0p"]},
             {"args": ["ghp_t0pt0pt0pt0p", "a1b2c3d4e5f6a1b2c3d4e5f6"]},
             {"args": ["claude-3-5-sonnet-20241022", "@scope/server@1.2.3", "auth:/data", "sha256:0123"]},
+            {"args": ["--model=claude-3-5-sonnet-20241022", "--x=ghp_t0pt0pt0pt0p", "--env=API_TOKEN=t0p"]},
+            {"args": ["--url=https://a.example/mcp?key=t0p"]},
+            {"args": ["--config", "{\"apiKey\":\"t0p\",\"port\":8080}", "--y=0a1b2c3d-4e5f-0a1b-2c3d-4e5f"]},
             {"url": "wss://a.example/mcp?key=t0p", "address": "redis://:t0p@cache:6379"},
         ]});
         mask(&mut value);
@@ -225,6 +248,9 @@ mod tests {
             {"args": ["postgres://app:***@db/x", "***"]},
             {"args": ["***", "***"]},
             {"args": ["claude-3-5-sonnet-20241022", "@scope/server@1.2.3", "auth:/data", "sha256:0123"]},
+            {"args": ["--model=claude-3-5-sonnet-20241022", "--x=***", "--env=API_TOKEN=***"]},
+            {"args": ["--url=https://a.example/mcp?key=***"]},
+            {"args": ["--config", "{\"apiKey\":\"***\",\"port\":8080}", "--y=***"]},
             {"url": "wss://a.example/mcp?key=***", "address": "redis://:***@cache:6379"},
         ]});
         assert_eq!(value, expected);

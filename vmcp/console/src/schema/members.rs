@@ -12,6 +12,9 @@ use super::effective::{effective, is_null, reference};
 const MAX_SCHEMAS: usize = 24;
 /// Most properties, and most required names, that are read of each schema; further properties are counted.
 const MAX_READ: usize = 1_000;
+/// Most names of properties, and required names, that are read for one object. Further properties are
+/// counted, further required names are left out: a small schema can lead to a long list hundreds of times.
+const MAX_NAMES: usize = 5_000;
 /// Most properties of one name in several alternatives that are compared.
 const MAX_JOINS: usize = 50;
 
@@ -33,6 +36,8 @@ pub(super) struct Members<'a> {
     required: HashSet<&'a str>,
     /// Properties that were not read.
     pub(super) more: usize,
+    /// Names that were read.
+    names: usize,
     /// Properties of one name that were compared.
     joins: usize,
 }
@@ -97,14 +102,15 @@ impl<'a> Members<'a> {
         let Some(rest) = left.checked_sub(1) else { return };
         *left = rest;
         if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-            self.more += properties.len().saturating_sub(MAX_READ);
-            for (name, property) in properties.iter().take(MAX_READ) {
+            let read = self.grant(properties.len());
+            self.more += properties.len() - read;
+            for (name, property) in properties.iter().take(read) {
                 self.add(root, name, property);
             }
         }
         if is_certain {
-            let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-            self.required.extend(required.filter_map(Value::as_str).take(MAX_READ));
+            let required = self.demanded(schema);
+            self.required.extend(required);
         }
         if let Some(target) = reference(root, schema) {
             self.read(root, target, is_certain, left);
@@ -115,15 +121,43 @@ impl<'a> Members<'a> {
         for key in ["oneOf", "anyOf"] {
             let alternatives = schema.get(key).and_then(Value::as_array).into_iter().flatten();
             let alternatives: Vec<_> =
-                alternatives.filter(|schema| !is_null(schema)).take(MAX_SCHEMAS).collect();
+                alternatives.take(MAX_SCHEMAS).filter(|schema| !is_null(schema)).collect();
             let is_only = alternatives.len() == 1;
             if is_certain && !is_only {
-                self.required.extend(demanded_by_all(root, &alternatives));
+                let demanded = self.demanded_by_all(root, &alternatives);
+                self.required.extend(demanded);
             }
             for alternative in alternatives {
                 self.read(root, alternative, is_certain && is_only, left);
             }
         }
+    }
+
+    /// Returns the number of names that may be read of so many.
+    fn grant(&mut self, wanted: usize) -> usize {
+        let granted = wanted.min(MAX_READ).min(MAX_NAMES.saturating_sub(self.names));
+        self.names += granted;
+        granted
+    }
+
+    /// Returns the names that a schema demands by itself.
+    fn demanded(&mut self, schema: &'a Value) -> HashSet<&'a str> {
+        let required = schema.get("required").and_then(Value::as_array);
+        let required = required.map(Vec::as_slice).unwrap_or_default();
+        let read = self.grant(required.len());
+        required.iter().take(read).filter_map(Value::as_str).collect()
+    }
+
+    /// Returns the names that each of several schemas demands.
+    fn demanded_by_all(&mut self, root: &'a Value, schemas: &[&'a Value]) -> HashSet<&'a str> {
+        let mut schemas = schemas.iter().copied();
+        let Some(first) = schemas.next() else { return HashSet::new() };
+        let mut common = self.demanded(effective(root, first));
+        for schema in schemas {
+            let demanded = self.demanded(effective(root, schema));
+            common.retain(|name| demanded.contains(name));
+        }
+        common
     }
 
     fn add(&mut self, root: &'a Value, name: &'a str, property: &'a Value) {
@@ -147,15 +181,9 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Returns the names that each of several schemas demands.
-fn demanded_by_all<'a>(root: &'a Value, schemas: &[&'a Value]) -> HashSet<&'a str> {
-    let demanded = |schema: &'a Value| -> HashSet<&'a str> {
-        let required = effective(root, schema).get("required").and_then(Value::as_array);
-        required.into_iter().flatten().filter_map(Value::as_str).take(MAX_READ).collect()
-    };
-    let mut sets = schemas.iter().copied().map(demanded);
-    let first = sets.next().unwrap_or_default();
-    sets.fold(first, |common, set| common.intersection(&set).copied().collect())
+/// Returns a key that is equal for equal values. The text `1` is another value than the number.
+fn choice_key(choice: &Choice) -> (&str, bool) {
+    (&choice.value, choice.json.is_string())
 }
 
 /// Joins the choices of a property that two alternatives have; `None` if they add no value to the first, or
@@ -163,8 +191,8 @@ fn demanded_by_all<'a>(root: &'a Value, schemas: &[&'a Value]) -> HashSet<&'a st
 fn joined(root: &Value, first: &Value, other: &Value) -> Option<Value> {
     let known = texts(effective(root, first))?;
     let added = texts(effective(root, other))?;
-    let is_new = |choice: &&Choice| known.iter().all(|known| known.json != choice.json);
-    let added: Vec<_> = added.iter().filter(is_new).collect();
+    let seen: HashSet<_> = known.iter().map(choice_key).collect();
+    let added: Vec<_> = added.iter().filter(|choice| !seen.contains(&choice_key(choice))).collect();
     if added.is_empty() {
         return None;
     }
@@ -271,5 +299,20 @@ mod tests {
         let members = members(&root, &schema);
         assert_eq!(members.list.len(), MAX_READ);
         assert!(members.more >= 2_000);
+    }
+
+    #[test]
+    fn names_behind_many_references_are_read_within_a_bound() {
+        let names: Vec<_> = (0..1_000).map(|at| format!("p{at}")).collect();
+        let refer = |name: &str, times: usize| vec![json!({"$ref": format!("#/$defs/{name}")}); times];
+        let root = json!({"$defs": {
+            "Names": {"required": names},
+            "Either": {"oneOf": refer("Names", MAX_SCHEMAS), "anyOf": refer("Names", MAX_SCHEMAS)},
+        }});
+        let schema = json!({"allOf": refer("Either", MAX_SCHEMAS), "properties": {"p7": {}}});
+        let members = members(&root, &schema);
+        assert_eq!(members.names, MAX_NAMES);
+        assert!(!members.is_required("p0"), "the bound ends before all alternatives are read");
+        assert_eq!(members.list.len(), 1);
     }
 }

@@ -62,10 +62,11 @@ use vmcp_engine::telemetry::metrics::ServerSession;
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Headers of HTTP proxies.
-const PROXY_HEADERS: [HeaderName; 5] = [
+const PROXY_HEADERS: [HeaderName; 6] = [
     header::FORWARDED,
     header::VIA,
     HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-prefix"),
     HeaderName::from_static("x-real-ip"),
     HeaderName::from_static("x-envoy-external-address"),
 ];

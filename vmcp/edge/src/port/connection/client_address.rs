@@ -128,7 +128,7 @@ mod tests {
             client_address(peer.parse().unwrap(), &headers, trusted).to_string()
         };
         let others = ["10.0.0.0/8".parse().unwrap()];
-        for header in ["forwarded", "via", "x-forwarded-for", "x-real-ip"] {
+        for header in ["forwarded", "via", "x-forwarded-for", "x-forwarded-prefix", "x-real-ip"] {
             for trusted in [&[][..], &others] {
                 assert_eq!(seen("127.0.0.1", header, trusted), "0.0.0.0", "{header}");
                 assert_eq!(seen("::1", header, trusted), "0.0.0.0", "{header}");

@@ -181,7 +181,7 @@ async fn clients_of_a_proxy_on_this_machine_need_a_token() {
         let response = here.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         response.status().as_u16()
     };
-    for header in ["x-forwarded-for", "forwarded", "via"] {
+    for header in ["x-forwarded-for", "x-forwarded-prefix", "forwarded", "via"] {
         assert_eq!(ask("GET", "/admin/status", Some(header)).await, 401, "{header}");
         assert_eq!(ask("POST", "/admin/refresh", Some(header)).await, 401, "{header}");
         assert_eq!(ask("GET", "/console/", Some(header)).await, 401, "{header}");

@@ -2,8 +2,8 @@
 //! requests: it names the path in `X-Forwarded-Prefix`.
 //!
 //! Pages name their addresses from the root of the host. For a request with the header, the prefix comes
-//! before the addresses of the page, of redirects and of cookies. A page of another site cannot make a browser send the
-//! header, and no answer is cached: a client can change its own answers alone.
+//! before the addresses of the page, of redirects and of cookies. A page of another site cannot make a
+//! browser send the header, and no answer is cached: a client can change its own answers alone.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -17,6 +17,8 @@ const PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 const MAX_PREFIX_BYTES: usize = 200;
 /// Most bytes of a page: 64 MiB, far above any.
 const MAX_PAGE_BYTES: usize = 64 << 20;
+/// Attributes with addresses of the console. Other attributes hold texts of people and servers.
+const ADDRESSES: [&str; 4] = ["href", "src", "action", "data-live"];
 
 /// Middleware that puts the proxy's prefix before the addresses of an answer.
 pub(in crate::port::console) async fn put_before(request: Request, next: Next) -> Response {
@@ -59,7 +61,10 @@ async fn with_prefix(response: Response, prefix: &str) -> Response {
     };
     head.headers.remove(header::CONTENT_LENGTH);
     // A text of a server holds no quotation mark: the templates escape it.
-    let page = String::from_utf8_lossy(&page).replace("=\"/console/", &format!("=\"{prefix}/console/"));
+    let mut page = String::from_utf8_lossy(&page).into_owned();
+    for name in ADDRESSES {
+        page = page.replace(&format!(" {name}=\"/console/"), &format!(" {name}=\"{prefix}/console/"));
+    }
     Response::from_parts(head, Body::from(page))
 }
 
@@ -77,6 +82,7 @@ fn moved(value: &HeaderValue, before: &str, prefix: &str) -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::Html;
     use tower::ServiceExt as _;
     use vmcp_engine::testing::{KEYWORDS, config, engine};
 
@@ -141,6 +147,14 @@ mod tests {
         assert!(cookie.contains("; Path=/ops/console; "), "{cookie}");
         let style = send("GET", "/console/console.css", "").await;
         assert!(style.status().is_success(), "other answers stay");
+    }
+
+    #[tokio::test]
+    async fn a_text_that_reads_like_an_address_stays() {
+        let page = "<a href=\"/console/x\"></a><input value=\"/console/x\"><p> href=&quot;/console/x</p>";
+        let response = with_prefix(Html(page).into_response(), "/ops").await;
+        let moved = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        assert_eq!(moved, page.replace("href=\"/", "href=\"/ops/"));
     }
 
     #[test]
