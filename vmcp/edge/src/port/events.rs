@@ -64,7 +64,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const BUSY_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
     content-length: 0\r\n\r\n";
 const UNAUTHORIZED_TEXT: &str = "events need one of server.adminTokens, or of server.metricsTokens, as bearer token; \
-    without server.adminTokens they are served on loopback addresses only\n";
+    without server.adminTokens they are served on loopback addresses only, and not through a proxy\n";
 const FULL_TEXT: &str = "64 viewers watch the events already, the limit; try again once one has left\n";
 
 /// The events port in service; it closes when this is dropped.

@@ -36,7 +36,7 @@ const MAX_DELAYED: usize = 8;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const UNAUTHORIZED_TEXT: &str = "this needs one of server.adminTokens as bearer token (of a bridge: --admin-token-file); \
-    without a configured token it is served on loopback addresses only\n";
+    without a configured token it is served on loopback addresses only, and not through a proxy\n";
 
 const SCRAPER_UNAUTHORIZED_TEXT: &str =
     "this needs one of server.metricsTokens or server.adminTokens as bearer token\n";
