@@ -21,8 +21,8 @@ use vmcp_engine::access::identity::PrincipalKey;
 const MAX_PRINCIPALS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 /// Names of one principal's clients that are remembered.
 const MAX_NAMES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
-/// Clients of one principal that are remembered; one more forgets the names that were not used for longest, and
-/// ends the least recently used client of the only name.
+/// Clients of one principal that are remembered; one more forgets the names that were not used for longest,
+/// and ends the least recently used client of the only name.
 const MAX_INSTANCES: usize = 512;
 /// Clients of one name with a single request that are remembered; one more ends the oldest of them. A program
 /// whose ids are random numbers is a new client at each request, and each may hold a session of a backend.
