@@ -25,7 +25,8 @@ fn main() {
     if let Some(folder) = lld {
         println!("cargo:rustc-link-arg-bins=-B{}", folder.display());
         println!("cargo:rustc-link-arg-bins=-fuse-ld=lld");
-        // Monomorphization makes equal functions again and again. No code of vmcp compares their addresses.
+        // Monomorphization makes equal functions again and again. The libraries that compare addresses of
+        // functions (tiny-skia, zlib-rs, SQLite) compare functions that differ in their code.
         println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
     }
     if is_packed {

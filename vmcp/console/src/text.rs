@@ -32,8 +32,8 @@ pub fn document(label: &str, text: &str) -> Markup {
 const MAX_MARKS: usize = 4;
 
 /// Returns at most `limit` characters of a text, and says how many more there are. Control characters, marks
-/// of writing direction, invisible characters, and piles of marks on one letter become their code points: they
-/// could make a text look like another, hide a part of it, or cover its neighbors.
+/// of writing direction, invisible characters, and piles of marks on one letter become their code points:
+/// they could make a text look like another, hide a part of it, or cover its neighbors.
 ///
 /// ```
 /// assert_eq!(vmcp_console::text::inert("a\u{202e}b", 10), "a⟨U+202E⟩b");

@@ -130,7 +130,8 @@ impl Engine {
         let withdrawn = Arc::new(WithdrawnCredentials::open(dir.as_deref(), revocations, latest));
         // The task fails only when the runtime is going down.
         let drift = Arc::new(opening_state.await.unwrap_or_else(|_| DriftGuard::open(None, None))?);
-        // Only now: its thread opens `state.db`, too, and of two the second waits 10 ms for the lock.
+        // Only now: the recorder's thread opens `state.db`, too, and the second of two openings waits 10 ms
+        // for the lock.
         let retention_days = config.optimizer.metrics_retention_days;
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), retention_days, &options.metrics);
         let query_log = QueryLog::new(dir.clone(), &options.metrics, tool_metrics.search_days());

@@ -352,8 +352,8 @@ impl<'a> Authorized<'a> {
         answer
     }
 
-    /// Subscribes to the notifications of the task at its backend. They may have the task's result in them, so
-    /// the decision point is asked as about a request for it.
+    /// Subscribes to the notifications of the task at its backend. They may have the task's result in them,
+    /// so the decision point is asked as about a request for it.
     pub async fn watch_task(mut self) -> Result<&'a Backend, CallError> {
         let watched = async {
             let backend = send::backend(self.context.snapshot, &self.target)?;

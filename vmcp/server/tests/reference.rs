@@ -106,8 +106,9 @@ fn admin_api_page() {
     let mut page = String::from(
         "# Admin API\n\nGenerated from the routes and the types they answer with; do not edit: `make schema` writes it. \
          The admin port (`server.adminListen`)\nis for operators, never for clients. A route that wants a token takes one \
-         of `server.adminTokens` as `Authorization: Bearer …`; without\ntokens it is served on loopback addresses only, \
-         and answers 401 elsewhere.\n\n| route | token | query | answer | purpose |\n|---|---|---|---|---|\n",
+         of `server.adminTokens` as `Authorization: Bearer …`; without\ntokens it is served on loopback addresses only and \
+         not through a proxy, and answers 401 elsewhere.\n\n| route | token | query | answer | purpose |\n\
+         |---|---|---|---|---|\n",
     );
     for route in &ADMIN_ROUTES {
         let token = if route.wants_token { "yes" } else { "" };

@@ -80,8 +80,9 @@ async fn by_the_dockerfile(root: &Path) -> Vec<PathBuf> {
     list.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(root);
     let files = run("git", &mut list).await;
     let matters = |name: &&str| {
-        let folders = ["crds/", "operator/", "vmcp/", ".dockerignore", "Dockerfile"];
-        folders.iter().any(|folder| name.starts_with(folder)) || name.contains("Cargo.")
+        let schema = "docs/reference/vmcp.schema.json";
+        let inputs = ["crds/", "operator/", "vmcp/", schema, ".dockerignore", "Dockerfile"];
+        inputs.iter().any(|input| name.starts_with(input)) || name.contains("Cargo.")
     };
     let files = files.lines().filter(matters).map(|name| (name, root.join(name)));
     let files = files.filter(|(_, path)| path.is_file());

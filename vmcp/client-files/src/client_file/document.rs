@@ -205,7 +205,7 @@ fn filled<'a>(map: &'a mut Map<String, Value>, key: &str, made: impl Fn() -> Val
     value
 }
 
-/// Returns the map behind `key`, which is made if it is absent or null; `None` if something else stands there.
+/// Returns the map behind `key`, which is made if it is absent or null; `None` if another value stands there.
 fn json_map_of(map: &CstObject, key: &str) -> Option<CstObject> {
     let value = map.get(key).and_then(|member| member.value());
     if value.is_some_and(|value| value.as_null_keyword().is_some()) {

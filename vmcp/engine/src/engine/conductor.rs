@@ -330,7 +330,7 @@ impl Conductor {
     }
 }
 
-/// Waits until a time; not at all if it is past, while a timer would wait for its next millisecond.
+/// Waits until a time. Returns at once if the time is past; a timer would wait for its next millisecond.
 async fn wait_until(at: Instant) {
     if at > Instant::now() {
         tokio::time::sleep_until(at.into()).await;

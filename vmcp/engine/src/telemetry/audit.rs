@@ -183,7 +183,8 @@ impl AuditTrail {
         }
     }
 
-    /// Returns the trace and the span of a call, where events go to a collector: other targets leave them out.
+    /// Returns the trace and the span of a call, where events go to a collector. Other targets leave them
+    /// out.
     fn trace_of(&self, record: &CallRecord) -> EventTrace {
         if self.sends_traces.load(Ordering::Relaxed) {
             EventTrace::of(record.trace, &record.span)

@@ -137,9 +137,8 @@ async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
     let bearer = format!("Bearer {TOKEN}");
     let with_token = [("authorization", &*bearer)];
     assert_eq!(send(&router, "GET", "/console/", &with_token, "").await.status(), StatusCode::OK);
-    engine
-        .apply(config(&format!("server: {{ adminTokens: [another token of some length] }}\n{KEYWORDS}")))
-        .await;
+    let other = config(&format!("server: {{ adminTokens: [another token of some length] }}\n{KEYWORDS}"));
+    engine.apply(other).await;
     let after = send(&router, "GET", "/console/", &with_cookie, "").await;
     assert_eq!(after.status(), StatusCode::UNAUTHORIZED, "the cookie ends with its token");
     assert!(text(after).await.contains("Your session has ended. Sign in again."));
@@ -345,9 +344,8 @@ async fn a_sign_in_at_the_provider_needs_the_browser_in_which_it_began() {
 async fn signed_in_page(router: &Router) -> String {
     let body = format!("token={}", TOKEN.replace(' ', "+"));
     let signed_in = send(router, "POST", "/console/sign-in", &[], &body).await;
-    let cookie =
-        signed_in.headers()[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
-    text(send(router, "GET", "/console/", &[("cookie", &cookie)], "").await).await
+    let cookie = signed_in.headers()[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
+    text(send(router, "GET", "/console/", &[("cookie", cookie)], "").await).await
 }
 
 #[tokio::test]

@@ -34,8 +34,8 @@ pub trait CallObserver: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Takes over the facts of a record that all observers have read. A copy would change the reference counts
-    /// of its parts, which all threads share.
+    /// Takes over the facts of a record that all observers have read. A copy would change the reference
+    /// counts of its parts, which all threads share.
     fn keep(&self, _: &mut CallRecord) {}
 
     /// True if this observer wants the digest of arguments in a record.

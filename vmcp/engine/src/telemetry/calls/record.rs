@@ -124,9 +124,9 @@ impl CallRecord {
         }
     }
 
-    /// Takes the facts out, to be kept after the call; without the spans, which would stay open as long. Texts of
-    /// the client are cut: a request with a URI of its whole size may reach the only backend with resources, and
-    /// a thousand records would hold gigabytes.
+    /// Takes the facts out, to be kept after the call; without the spans, which would stay open as long.
+    /// Texts of the client are cut: a request with a URI of its whole size may reach the only backend with
+    /// resources, and a thousand records would hold gigabytes.
     pub(in crate::telemetry) fn take(&mut self) -> CallRecord {
         let empty = CallRecord::begin(Principal::default(), None, Origin::Client);
         let mut record = std::mem::replace(self, empty);

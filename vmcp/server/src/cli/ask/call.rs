@@ -110,8 +110,8 @@ async fn typed(
     Ok(given)
 }
 
-/// True for the answer about a tool that does not exist, or that no server has listed yet. It names no server:
-/// a tool's own answer may have the same words, and the tool must not be called twice.
+/// True for the answer about a tool that does not exist, or that no server has listed yet. It names no
+/// server: a tool's own answer may have the same words, and the tool must not be called twice.
 fn is_unknown(answer: &Result<Value, CommandFailure>) -> bool {
     match answer {
         Ok(result) => {

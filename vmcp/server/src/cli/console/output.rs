@@ -132,8 +132,8 @@ pub(in crate::cli) fn with_failure(
     outcome
 }
 
-/// Writes the failure of a command in a format for programs: an object with `error`, `remedy` and `exitCode`, as
-/// one line of JSON or a document of YAML. Writes nothing behind a result.
+/// Writes the failure of a command in a format for programs: an object with `error`, `remedy` and `exitCode`,
+/// as one line of JSON or a document of YAML. Writes nothing behind a result.
 pub(in crate::cli) fn print_failure(format: OutputFormat, failure: &CommandFailure) {
     if IS_WRITTEN.load(Ordering::Relaxed) {
         return;

@@ -34,8 +34,8 @@ pub(super) fn push_string(json: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// True for an ASCII text that needs no escape. Reads a word at a time: most texts of an event have few bytes,
-/// too few for the vectors that the compiler would make of a loop over bytes.
+/// True for an ASCII text that needs no escape. Reads a word at a time: most texts of an event have few
+/// bytes, too few for the vectors that the compiler would make of a loop over bytes.
 fn is_plain(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks::<8>();
     let mut odd = words.iter().fold(0, |odd, word| odd | odd_bytes(u64::from_le_bytes(*word)));
