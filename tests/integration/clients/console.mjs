@@ -189,11 +189,13 @@ async function signInAndWatch() {
   const live = await state.innerText();
   await page.getByRole('button', { name: 'Pause' }).press('Enter');
   const paused = await state.innerText();
-  // An answer that was under way may still come.
-  await page.waitForTimeout(2500);
-  const kept = await rows();
-  await page.waitForTimeout(5000);
-  const still = (await rows()) === kept;
+  // An answer that was under way may still come. A page that goes on asks every two seconds.
+  let still = false;
+  for (let looks = 0; looks < 4 && !still; looks += 1) {
+    const kept = await rows();
+    await page.waitForTimeout(6000);
+    still = (await rows()) === kept;
+  }
   await page.context().clearCookies();
   await page.getByRole('button', { name: 'Go on' }).press('Enter');
   await page.getByText('Your session has ended').waitFor();

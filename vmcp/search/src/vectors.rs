@@ -5,7 +5,7 @@
 
 /// Partial sums kept apart in a dot product. Float addition is not associative, so a plain sum cannot be
 /// vectorized; sixteen independent sums can, and fill the registers of SSE2 as of AVX-512.
-const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// A table of unit vectors, one row per document; rows may be missing.
 ///

@@ -34,10 +34,10 @@ const TAG_LENGTH: usize = 16;
 /// A random nonce, used once.
 pub type Nonce = [u8; NONCE_LENGTH];
 
-/// The reason for a missing ring.
+/// The reason why a ring cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// No secret was given that a key to seal with could come from.
+    /// No secret was given; sealing needs a key.
     #[error("at least one key is needed")]
     None,
     /// A secret has less than [`MIN_SECRET_LENGTH`] bytes and could be guessed.

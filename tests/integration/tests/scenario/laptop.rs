@@ -432,7 +432,7 @@ async fn vmcp_behind_itself_is_noticed_and_its_tools_do_not_multiply() {
         assert!(error.contains("leads back to this vmcp"), "{error}");
     }
     assert_eq!(tools(&one).await, before, "nothing of the loop is listed");
-    // A chain of different ones ends.
+    // A chain of different servers does not lead back.
     other.with_tool("one_echo_add").await;
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answe
     match read(context, arguments).await {
         Ok(json) => Answer::own(tool_result::structured(&json)),
         Err(refusal) => {
-            // A policy is asked about a hidden resource, and about an unknown one it is not.
+            // Policies are asked about a hidden resource, which takes longer than to find an unknown one.
             hidden::hold(context, begun).await;
             Answer::own(own_answer::refused(refusal))
         }

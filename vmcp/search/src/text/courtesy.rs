@@ -12,11 +12,11 @@ use super::stopwords::is_stop_word;
 /// Words of a text from which on it is not short whatever is taken from it.
 const MAX_WORDS: usize = 32;
 
-/// Phrases before a request. "I have to" is none: a duty is often a new task for a list.
-const BEFORE: [&str; 56] = [
+/// Phrases before a request. "I have to" is left out, as a duty is often a new task for a list, and "plz", as
+/// it is a postal code in German.
+const BEFORE: [&str; 55] = [
     "please",
     "pls",
-    "plz",
     "kindly",
     "hey",
     "hi",
@@ -72,15 +72,13 @@ const BEFORE: [&str; 56] = [
     "feel free to",
 ];
 
-/// Phrases after a request.
-const AFTER: [&str; 27] = [
+/// Phrases after a request. "Plz" is left out here too, and "ty", as it is a name.
+const AFTER: [&str; 25] = [
     "please",
     "pls",
-    "plz",
     "thanks",
     "thank you",
     "thx",
-    "ty",
     "for me",
     "asap",
     "quickly",
@@ -103,9 +101,12 @@ const AFTER: [&str; 27] = [
     "as soon as possible",
 ];
 
-/// Words before a phrase that make it a part of the request: "write her a thank you", "who works for me".
-const KEEPERS: [&str; 14] =
-    ["a", "an", "big", "her", "his", "many", "my", "our", "say", "send", "the", "their", "work", "works"];
+/// Words before a phrase that make it a part of the request: "write her a thank you", "who works for me",
+/// "is anybody waiting for me".
+const KEEPERS: [&str; 19] = [
+    "a", "an", "asked", "asking", "big", "her", "his", "looking", "many", "my", "our", "say", "send", "the",
+    "their", "wait", "waiting", "work", "works",
+];
 
 /// A word of a text, in lower case, and its place.
 struct Word {
@@ -232,6 +233,11 @@ mod tests {
             "write her a thank you",
             "send thanks",
             "who works for me",
+            "is anybody waiting for me",
+            "who was looking for me",
+            "PLZ suchen",
+            "finde die adresse zur plz",
+            "send an email to Ty",
             "which machines build for us",
             "let me see",
             "what do i have to pay",

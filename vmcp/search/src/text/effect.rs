@@ -74,13 +74,9 @@ pub(crate) fn effect_of_tool(name: &str, description: &str) -> Option<Effect> {
 /// Returns the effect that a query wants, which the thesaurus expands by these words; `None` if it tells
 /// none.
 pub(crate) fn wanted_effect(query: &str, expansion: &[&str]) -> Option<Effect> {
-    let words = words(request_of(query));
+    let words = words(request_of(after_now(request_of(query))));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let words = match words.as_slice() {
-        ["now", rest @ ..] => rest,
-        words => words,
-    };
-    match words {
+    match words.as_slice() {
         ["give" | "tell", "me", ..] => Some(Effect::Read),
         // "Let me see" and "send me" ask for either.
         ["let" | "send", "me", ..] => None,
@@ -90,6 +86,13 @@ pub(crate) fn wanted_effect(query: &str, expansion: &[&str]) -> Option<Effect> {
             of_first_word.or_else(|| expansion.iter().any(changes).then_some(Effect::Change))
         }
     }
+}
+
+/// Returns a query after a first "now", which belongs to it ("now playing") and tells no effect.
+fn after_now(query: &str) -> &str {
+    let behind = query.split_at_checked(3).filter(|(first, _)| first.eq_ignore_ascii_case("now"));
+    let behind = behind.map(|(_, behind)| behind).filter(|behind| behind.starts_with([' ', ',']));
+    behind.map_or(query, |behind| behind.trim_start_matches([' ', ',']))
 }
 
 fn effect_of_verb(word: &str) -> Option<Effect> {
@@ -139,6 +142,10 @@ mod tests {
             ("Please give me the news", Some(Effect::Read)),
             ("tell the team", Some(Effect::Change)),
             ("could you please rename it", Some(Effect::Change)),
+            ("now could you please rename it", Some(Effect::Change)),
+            ("OK, now send it", Some(Effect::Change)),
+            ("now playing", None),
+            ("nowcast of rain", None),
             ("let me in", None),
             ("biggest funds", None),
             ("", None),

@@ -19,12 +19,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::analysis::terms;
-use crate::vectors::normalized;
+use crate::vectors::{LANES, normalized};
 
 /// Width of the default model's vectors.
 const DIMENSIONS: usize = 384;
-/// Partial sums kept apart in a dot product.
-const LANES: usize = 16;
 /// Wishes that a query takes words of. One finds less, twenty find as much.
 const NEAREST: usize = 12;
 /// Least cosine of a query and a wish that is like it.

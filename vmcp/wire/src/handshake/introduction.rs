@@ -17,7 +17,7 @@ use crate::translate::{Hints, Scope};
 /// The reason why an introduction cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// The message is not an object, or an object with a repeated key.
+    /// The message is not an object, or has a key twice.
     #[error("{part}: {reason}")]
     Object {
         /// The message.

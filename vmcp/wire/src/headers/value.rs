@@ -28,7 +28,7 @@ pub fn encode(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Decodes a header value; `None` if the value is marked as encoded, without being base64 of UTF-8.
+/// Decodes a header value; `None` if the value is marked as encoded, but is not base64 of UTF-8.
 #[must_use]
 pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     match encoded(value) {

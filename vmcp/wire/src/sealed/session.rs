@@ -30,7 +30,7 @@ pub struct Session {
     pub client_capabilities: String,
 }
 
-/// The reason for a refused session id.
+/// The reason why a session cannot be opened or continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// Client info and capabilities are larger than [`MAX_TEXT`].

@@ -61,7 +61,7 @@ pub(super) fn warning(why: &str) -> String {
     format!("a worker ran the script, in its subset of Python, since no Job did: {why}")
 }
 
-/// A result that says `isError` in either case.
+/// A result that has `isError`, also if it is false.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolHiveResult<'a> {
