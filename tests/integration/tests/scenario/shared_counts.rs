@@ -187,8 +187,8 @@ async fn one_console_shows_the_calls_logs_and_figures_of_all_replicas() {
     // A replica that is gone is named, and costs the others nothing but its time limit.
     other.terminate().await;
     for path in ["", "calls", "logs", "clients", "wanted"] {
-        let (_, shown) = page(path).await;
-        assert!(shown.contains(&address) && shown.contains("ithout an answer"), "{path}: {shown}");
+        let (_, listed) = page(path).await;
+        assert!(listed.contains(&address) && listed.contains("ithout an answer"), "{path}: {listed}");
     }
     let (_, list) = page("calls").await;
     assert_eq!(list.matches("/console/call?number=").count(), 2, "those of this process stay: {list}");
