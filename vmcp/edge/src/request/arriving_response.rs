@@ -68,8 +68,8 @@ impl ArrivingResponse {
         Self { pieces: pieces.boxed(), head: self.head }
     }
 
-    /// Relays the response in the span of `operation`, which is settled at its end; dropped before, it counts as
-    /// cancelled.
+    /// Relays the response in the span of `operation`, which is settled at its end; dropped before, it
+    /// counts as cancelled.
     pub(super) fn measured(self, operation: Operation) -> Self {
         let pieces = stream::unfold((self.pieces, Some(operation)), async |(mut pieces, mut operation)| {
             let span = operation.as_ref().map(|operation| operation.span().clone()).unwrap_or_default();
