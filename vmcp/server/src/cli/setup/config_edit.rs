@@ -53,7 +53,7 @@ pub(in crate::cli) fn edit(
     if after == before { Ok(()) } else { write(path, &after) }
 }
 
-/// As [`edit`], for a change that could bring mistakes into the file, such as references to a backend that is
+/// As [`edit()`], for a change that could bring mistakes into the file, such as references to a backend that is
 /// gone: then nothing is written.
 pub(in crate::cli) fn edit_checked(
     path: &Path,
