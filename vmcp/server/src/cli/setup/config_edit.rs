@@ -53,8 +53,8 @@ pub(in crate::cli) fn edit(
     if after == before { Ok(()) } else { write(path, &after) }
 }
 
-/// As [`edit()`], for a change that could bring mistakes into the file, such as references to a backend that is
-/// gone: then nothing is written.
+/// As [`edit()`], for a change that could bring mistakes into the file, such as references to a backend
+/// that is gone: then nothing is written.
 pub(in crate::cli) fn edit_checked(
     path: &Path,
     global: &GlobalOptions,
