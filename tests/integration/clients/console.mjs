@@ -127,8 +127,9 @@ async function newcomer() {
 async function hostile() {
   const page = await watched({});
   const sizes = {};
-  const look = async (name) => {
-    const seen = await page.evaluate(() => ({
+  // A field keeps what a person typed into it, whatever that is: `typed` are such fields.
+  const look = async (name, typed = 'none') => {
+    const seen = await page.evaluate((typed) => ({
       size: document.documentElement.outerHTML.length,
       active: document.querySelectorAll('main :is(script, svg:not(.chart, .bar, .spark), img, iframe, object, embed, style, base, meta)').length,
       links: [...document.querySelectorAll('[href], [src], [action]')]
@@ -136,9 +137,11 @@ async function hostile() {
         .filter((address) => /^\s*(javascript|vbscript|data):/i.test(address) && address !== 'data:,'),
       handlers: [...document.querySelectorAll('*')].filter((node) =>
         node.getAttributeNames().some((attribute) => attribute.startsWith('on'))).length,
-      hidden: /[\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069]/.test(document.body.textContent),
+      hidden: [...document.querySelectorAll('body *')].some((node) => !node.matches(typed)
+        && [...node.childNodes].some((child) => child.nodeType === Node.TEXT_NODE
+          && /[\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069]/.test(child.data))),
       owned: window.owned !== undefined,
-    }));
+    }), typed);
     sizes[name] = seen.size;
     if (seen.active) failures.push(`${name}: ${seen.active} elements of a server's text`);
     if (seen.links.length) failures.push(`${name}: links ${seen.links}`);
@@ -154,7 +157,7 @@ async function hostile() {
     await open(page, path);
     for (const [label, value] of Object.entries(fields)) await page.getByLabel(label).first().fill(value);
     await follow(page, () => page.locator('main button').last().click());
-    await look(name);
+    await look(name, 'main textarea');
   }
   return { sizes };
 }
