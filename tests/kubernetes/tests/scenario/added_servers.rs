@@ -8,7 +8,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Resource;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use vmcp_crds::{MCPServer, MCPServerEntry};
 use vmcp_integration::Cli;
@@ -249,7 +249,13 @@ async fn who_may_not_write_secrets_is_told_so_before_anything_is_written() {
     let without = laptop.vmcp(&["add", "search", "--image", "x:1"]).await;
     assert!(without.success, "a server without values needs no rights on Secrets: {without:?}");
 
-    std::fs::write(laptop.path("kubeconfig"), "{}").expect("writing");
+    // An empty file would mean port 8080 of this machine, where a server may listen.
+    let nowhere = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "none",
+        "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "none", "context": {"cluster": "none", "user": ""}}],
+    });
+    std::fs::write(laptop.path("kubeconfig"), nowhere.to_string()).expect("writing");
     let nowhere = laptop.refused(&add).await;
     assert!(nowhere.contains("kubectl config get-contexts"), "{nowhere}");
     std::fs::remove_file(Path::new(&laptop.path("kubectl"))).expect("removing");
