@@ -250,11 +250,7 @@ async fn who_may_not_write_secrets_is_told_so_before_anything_is_written() {
     assert!(without.success, "a server without values needs no rights on Secrets: {without:?}");
 
     // An empty file would mean port 8080 of this machine, where a server may listen.
-    let nowhere = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "none",
-        "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "contexts": [{"name": "none", "context": {"cluster": "none", "user": ""}}],
-    });
+    let nowhere = json!({"apiVersion": "v1", "kind": "Config", "current-context": "none"});
     std::fs::write(laptop.path("kubeconfig"), nowhere.to_string()).expect("writing");
     let nowhere = laptop.refused(&add).await;
     assert!(nowhere.contains("kubectl config get-contexts"), "{nowhere}");

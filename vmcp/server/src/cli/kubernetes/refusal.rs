@@ -9,7 +9,7 @@ const MAX_CHARS: usize = 1000;
 
 /// Complaints that a person can do something about, as words that are all in them (lower case), with the
 /// remedy. The first that fits counts.
-const REMEDIES: [(&[&str], &str); 16] = [
+const REMEDIES: [(&[&str], &str); 18] = [
     (&["no matches for kind"], NO_RESOURCES),
     (&["doesn't have a resource type"], NO_RESOURCES),
     (&["forbidden"], NO_RIGHTS),
@@ -26,8 +26,10 @@ const REMEDIES: [(&[&str], &str); 16] = [
     (&["current-context"], NO_CONTEXT),
     (&["no configuration has been provided"], NO_CONTEXT),
     (&["context ", "does not exist"], NO_CONTEXT),
+    (&["context was not found"], NO_CONTEXT),
     // The address that `kubectl` takes without a configuration.
     (&["localhost:8080"], NO_CONTEXT),
+    (&["could not find the requested resource"], NO_KUBERNETES),
     (&["unable to connect"], NO_ANSWER),
     (&["connection refused"], NO_ANSWER),
     (&["was refused"], NO_ANSWER),
@@ -41,6 +43,9 @@ const NO_RIGHTS: &str = "ask who administers the cluster for the role `edit` in 
 const NOT_SIGNED_IN: &str = "sign in to the cluster again; `kubectl auth whoami` shows as whom";
 const NO_CONTEXT: &str =
     "choose a cluster: `kubectl config get-contexts` lists those you have, --context takes one";
+const NO_KUBERNETES: &str = "the server that kubectl asks is no Kubernetes API server. Without a configuration it asks port \
+    8080 of this machine, where vmcp may listen: `kubectl config get-contexts` lists the clusters you have, --context \
+    takes one";
 const NO_ANSWER: &str = "`kubectl cluster-info` shows whether the cluster answers";
 
 /// Returns the failure of a `kubectl` that could not be started, such as on a machine without one.
@@ -126,6 +131,8 @@ mod tests {
             ),
             ("error: current-context is not set", NO_CONTEXT),
             ("error: context \"none\" does not exist", NO_CONTEXT),
+            ("Error in configuration: context was not found for specified context: none", NO_CONTEXT),
+            ("Error from server (NotFound): the server could not find the requested resource", NO_KUBERNETES),
             (
                 "The connection to the server localhost:8080 was refused - did you specify the right host?",
                 NO_CONTEXT,
