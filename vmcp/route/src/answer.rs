@@ -59,7 +59,7 @@ pub struct ScopeChallenge {
 
 impl Content {
     /// Returns the result or the error of a caller that takes whole results.
-    #[allow(clippy::result_large_err, reason = "a box would cost each call an allocation")]
+    #[expect(clippy::result_large_err, reason = "a box would cost each call an allocation")]
     pub fn settled(self) -> Result<Payload, Payload> {
         match self {
             Self::Result(result) => Ok(result),

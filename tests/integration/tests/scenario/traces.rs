@@ -232,10 +232,13 @@ async fn a_repeated_request_is_one_span_with_one_id() {
     let telemetry = json!({"telemetry": {"endpoint": collector.endpoint, "samplingRate": "1.0"}});
     let vmcp = Vmcp::new().backend(&old).config(telemetry).start().await;
     let client = vmcp.with_tool("old_echo").await;
+    client.call_tool("old_echo", json!({"message": "hi"})).await;
+    let sessions = old.received("initialize").await;
     old.control(json!({"do": "drop_sessions"})).await;
     let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
     let call = json!({"name": "old_echo", "arguments": {"message": "hi"}, "_meta": meta});
     client.request("tools/call", call).await.result();
+    assert_eq!(old.received("initialize").await, sessions + 1, "the lost session is opened again");
     let spans = trace_with(&collector, "tools/call old_echo").await;
     let exchange = find(&spans, "tools/call echo");
     let ids = exchange.attributes.iter().filter(|pair| pair.starts_with("jsonrpc.request.id=")).count();

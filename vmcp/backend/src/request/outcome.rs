@@ -31,7 +31,7 @@ impl RpcOutcome {
 
     /// The result or the error of a caller that takes no stream. To such a one nothing arrives in parts; if
     /// something did, it would be an error.
-    #[allow(clippy::result_large_err, reason = "a box would cost each call an allocation")]
+    #[expect(clippy::result_large_err, reason = "a box would cost each call an allocation")]
     pub fn settled(self) -> Result<Payload, Payload> {
         match self {
             Self::Result(result) => Ok(result),

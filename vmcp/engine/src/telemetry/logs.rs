@@ -167,7 +167,7 @@ fn write_json(writer: &mut Writer<'_>, line: &str, id: Option<&str>) -> fmt::Res
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::io;
     use std::sync::Arc;
@@ -176,8 +176,9 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt as _;
     use vmcp_config::sanitize::is_unseen;
 
+    /// Keeps the text of log lines.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    pub(in crate::telemetry) struct Lines(pub(in crate::telemetry) Arc<Mutex<Vec<u8>>>);
 
     impl io::Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

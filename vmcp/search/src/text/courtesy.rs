@@ -185,7 +185,8 @@ fn begins_with(words: &[Word], phrase: &str) -> Option<usize> {
     (length < words.len() && is_phrase(head, phrase)).then_some(length)
 }
 
-/// Returns the number of words of a phrase that a text ends with, if it is no part of the request.
+/// Returns the number of words of a phrase at the end of a text. A phrase after one of [`KEEPERS`] belongs to
+/// the request.
 fn ends_with(words: &[Word], phrase: &str) -> Option<usize> {
     let length = phrase.split(' ').count();
     let (head, tail) = words.split_at_checked(words.len().checked_sub(length)?)?;

@@ -97,28 +97,11 @@ fn write(record: &CallRecord, left_out: u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::Arc;
-
-    use parking_lot::Mutex;
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
     use crate::access::identity::Principal;
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::telemetry::logs::tests::Lines;
 
     #[test]
     fn a_flood_of_long_names_leaves_few_short_lines_in_the_log() {

@@ -194,6 +194,7 @@ mod tests {
     use tracing_subscriber::registry::Registry;
 
     use super::*;
+    use crate::telemetry::logs::tests::Lines;
 
     /// Counts the lines of two modules at level debug that pass.
     fn passed(lines: &Arc<Mutex<Vec<u8>>>) -> (usize, usize) {
@@ -202,20 +203,6 @@ mod tests {
         tracing::debug!(target: "vmcp_edge", "of the edge");
         let text = String::from_utf8(lines.lock().clone()).unwrap();
         (text.matches("of the backend").count(), text.matches("of the edge").count())
-    }
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
     }
 
     #[test]
