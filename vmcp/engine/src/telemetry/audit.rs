@@ -1,6 +1,6 @@
 //! Audit events: one JSON line for each call and each other action, on files, standard output, syslog, and as
 //! OTLP log records. Calls wait for none of it, unless `audit.failClosed` asks for that: events go through a
-//! bounded queue to a thread, and a full queue drops them, counted.
+//! bounded queue to a thread, which writes their JSON, and a full queue drops them, counted.
 //!
 //! | room | holds |
 //! |---|---|
@@ -55,11 +55,11 @@ const UNKNOWN: &str = "unknown";
 /// A moment by which every flood has ended.
 const LATER: Duration = Duration::from_hours(1);
 
-/// Most memory that a thread keeps for the text of its next event, 16 KiB.
+/// Most memory that a thread keeps for the facts of its next event, 16 KiB.
 const MAX_SCRATCH_BYTES: usize = 16 << 10;
 
 thread_local! {
-    /// Memory for the text of an event, which the queue copies: an event costs no allocation.
+    /// Memory for the facts of an event, which the queue copies: an event costs no allocation.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -143,15 +143,15 @@ impl AuditTrail {
             let ended = floods.ended(now).into_iter();
             let event = |(share, principal, left_out): (ShareKey, Principal, u64)| {
                 let policy_version = &**version.load();
-                let context = EventContext { kind: HTTP_REQUEST, component: &component, policy_version };
+                let context = EventContext { component: &component, policy_version };
                 let action = Action {
                     result: "refusals that left no event",
                     is_refused: true,
                     ..Action::of_client(ActionArea::Request, "flood", &principal)
                 };
-                let mut json = Vec::new();
-                event::of_action(&context, &action, left_out, &mut json);
-                (queued(HTTP_REQUEST, share, true), json)
+                let mut packed = Vec::new();
+                event::of_action(&context, &action, left_out, &mut packed);
+                (queued(HTTP_REQUEST, share, true), packed)
             };
             ended.map(event).collect()
         };
@@ -159,27 +159,35 @@ impl AuditTrail {
         Arc::new(AuditSinks::start(queue, Box::new(left_out), &self.metrics))
     }
 
-    /// Queues the event whose text `encode` writes, if events of its type are wanted.
+    /// Queues the event whose facts `pack` appends, if events of its type are wanted. `decided`: the version
+    /// of the policies that decided, if some did.
     fn write(
         &self,
         kind: &'static str,
+        decided: Option<&str>,
         fill: impl FnOnce(QueuedEvent) -> QueuedEvent,
-        encode: impl FnOnce(&EventContext<'_>, &mut Vec<u8>),
+        pack: impl FnOnce(&EventContext<'_>, &mut Vec<u8>),
     ) {
         let running = self.running.load();
         let Some(running) = running.as_ref() else { return };
         if !running.settings.event_types.contains(&kind) {
             return;
         }
-        let policy_version = &**self.policy_version.load();
-        let context = EventContext { kind, component: &running.settings.component, policy_version };
-        let mut json = SCRATCH.try_with(Cell::take).unwrap_or_default();
-        encode(&context, &mut json);
-        running.sinks.write(fill(queued(kind, ShareKey::Process, false)), &json);
-        if json.capacity() <= MAX_SCRATCH_BYTES {
-            json.clear();
+        let in_force;
+        let policy_version = if let Some(version) = decided {
+            version
+        } else {
+            in_force = self.policy_version.load();
+            in_force.as_str()
+        };
+        let context = EventContext { component: &running.settings.component, policy_version };
+        let mut packed = SCRATCH.try_with(Cell::take).unwrap_or_default();
+        pack(&context, &mut packed);
+        running.sinks.write(fill(queued(kind, ShareKey::Process, false)), &packed);
+        if packed.capacity() <= MAX_SCRATCH_BYTES {
+            packed.clear();
             // Fails in a thread that ends.
-            let _ = SCRATCH.try_with(|scratch| scratch.set(json));
+            let _ = SCRATCH.try_with(|scratch| scratch.set(packed));
         }
     }
 
@@ -248,8 +256,9 @@ impl CallObserver for AuditTrail {
         }
         let trace = self.trace_of(record);
         let fill = |event| QueuedEvent { trace, share, is_denial, ..event };
-        self.write(event::kind_of(&record.method), fill, |context, json| {
-            event::of_call(context, record, left_out, json);
+        let decided = record.policy_version.as_deref();
+        self.write(event::kind_of(&record.method), decided, fill, |context, packed| {
+            event::of_call(context, record, left_out, packed);
         });
     }
 
@@ -265,8 +274,9 @@ impl CallObserver for AuditTrail {
             written: Some(written),
             ..event
         };
-        self.write(event::kind_of(&record.method), fill, |context, json| {
-            event::of_begin(context, record, json);
+        let decided = record.policy_version.as_deref();
+        self.write(event::kind_of(&record.method), decided, fill, |context, packed| {
+            event::of_begin(context, record, packed);
         });
         Some(told)
     }
@@ -284,7 +294,7 @@ impl CallObserver for AuditTrail {
             is_denial: true,
             ..event
         };
-        self.write(kind, fill, |context, json| event::of_refusal(context, refusal, left_out, json));
+        self.write(kind, None, fill, |context, packed| event::of_refusal(context, refusal, left_out, packed));
     }
 
     fn acted(&self, action: &Action<'_>) {
@@ -303,8 +313,8 @@ impl CallObserver for AuditTrail {
         }
         let is_denial = action.is_refused;
         let fill = |event| QueuedEvent { share, is_denial, ..event };
-        self.write(action.area.event_type(), fill, |context, json| {
-            event::of_action(context, action, left_out, json);
+        self.write(action.area.event_type(), None, fill, |context, packed| {
+            event::of_action(context, action, left_out, packed);
         });
     }
 
