@@ -46,8 +46,8 @@ impl ChainMember {
         ChainMember { begin: format!(r#","chain":{{"process":"{process}","series":"{MAIN}{SEQ}"#) }
     }
 
-    /// Ends the line of an event, whose text is the end of `lines`: appends the member `chain`, with zeros for
-    /// the digest of the line before it. [`HashChain::link`] writes that digest.
+    /// Ends the line of an event, whose text is the end of `lines`: appends the member `chain`, with zeros
+    /// for the digest of the line before it. [`HashChain::link`] writes that digest.
     pub(super) fn end_line(&self, number: u64, lines: &mut Vec<u8>) {
         lines.pop_if(|last| *last == b'}');
         lines.extend_from_slice(self.begin.as_bytes());

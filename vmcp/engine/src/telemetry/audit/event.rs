@@ -33,21 +33,15 @@ use crate::telemetry::calls::{Action, CallRecord, Outcome, RecordedArguments, Re
 /// Bytes of the facts of an event without arguments, rounded up.
 const USUAL_BYTES: usize = 512;
 
-/// Members that all events have.
-pub(super) struct EventContext<'a> {
-    pub(super) component: &'a str,
-    /// Version of the policies that decided, or else of those in force.
-    pub(super) policy_version: &'a str,
-}
-
-/// The facts of an event, still without type, id and time.
+/// The facts of an event, still without type, component and id.
 #[derive(Debug, Clone, Copy)]
 struct EventFacts<'a> {
-    component: &'a str,
+    /// `None`: the present.
+    logged_at: Option<SystemTime>,
     decision: &'static str,
     outcome: &'static str,
     policy: Option<&'a str>,
-    /// SHA-256 of the policies.
+    /// SHA-256 of the policies that decided, or else of those in force.
     policy_version: &'a str,
     /// Webhooks that had an effect on the call.
     webhooks: &'a [WebhookEffect],
@@ -94,35 +88,25 @@ pub(super) fn kind_of(method: &str) -> &'static str {
 }
 
 /// Packs the event of a call that has ended.
-pub(super) fn of_call(context: &EventContext<'_>, record: &CallRecord, left_out: u64, packed: &mut Vec<u8>) {
+pub(super) fn of_call(policy_version: &str, record: &CallRecord, left_out: u64, packed: &mut Vec<u8>) {
     let (decision, outcome) = decision_of(record.outcome);
-    let facts = EventFacts::of_record(context, record, [decision, outcome, record.outcome.label()]);
+    let facts = EventFacts::of_record(policy_version, record, [decision, outcome, record.outcome.label()]);
     EventFacts { left_out, ..facts }.pack(packed);
 }
 
 /// Packs the event of a call that is allowed and about to be sent.
-pub(super) fn of_begin(context: &EventContext<'_>, record: &CallRecord, packed: &mut Vec<u8>) {
-    EventFacts::of_record(context, record, ["allowed", "begun", "begun"]).pack(packed);
+pub(super) fn of_begin(policy_version: &str, record: &CallRecord, packed: &mut Vec<u8>) {
+    EventFacts::of_record(policy_version, record, ["allowed", "begun", "begun"]).pack(packed);
 }
 
 /// Packs the event of a request that was refused before it became a call.
-pub(super) fn of_refusal(
-    context: &EventContext<'_>,
-    refusal: &Refusal<'_>,
-    left_out: u64,
-    packed: &mut Vec<u8>,
-) {
-    EventFacts { left_out, ..EventFacts::of_refusal(context, refusal) }.pack(packed);
+pub(super) fn of_refusal(policy_version: &str, refusal: &Refusal<'_>, left_out: u64, packed: &mut Vec<u8>) {
+    EventFacts { left_out, ..EventFacts::of_refusal(policy_version, refusal) }.pack(packed);
 }
 
 /// Packs the event of an action beside calls.
-pub(super) fn of_action(
-    context: &EventContext<'_>,
-    action: &Action<'_>,
-    left_out: u64,
-    packed: &mut Vec<u8>,
-) {
-    EventFacts { left_out, ..EventFacts::of_action(context, action) }.pack(packed);
+pub(super) fn of_action(policy_version: &str, action: &Action<'_>, left_out: u64, packed: &mut Vec<u8>) {
+    EventFacts { left_out, ..EventFacts::of_action(policy_version, action) }.pack(packed);
 }
 
 /// True for a call that was not let through.
@@ -148,13 +132,13 @@ fn decision_of(outcome: Outcome) -> (&'static str, &'static str) {
 
 impl<'a> EventFacts<'a> {
     /// The facts of every event; the others are to be filled in.
-    fn begin(context: &EventContext<'a>, principal: &'a Principal, outcome: &'static str) -> EventFacts<'a> {
+    fn begin(policy_version: &'a str, principal: &'a Principal, outcome: &'static str) -> EventFacts<'a> {
         EventFacts {
-            component: context.component,
+            logged_at: None,
             decision: "allowed",
             outcome,
             policy: None,
-            policy_version: context.policy_version,
+            policy_version,
             webhooks: &[],
             arguments_digest: None,
             result: "",
@@ -174,13 +158,14 @@ impl<'a> EventFacts<'a> {
     }
 
     fn of_record(
-        context: &EventContext<'a>,
+        policy_version: &'a str,
         record: &'a CallRecord,
         [decision, outcome, result]: [&'static str; 3],
     ) -> EventFacts<'a> {
         let called = record.tool.as_ref().map(|tool| tool.name.as_str()).or(record.subject.as_deref());
         let via = record.origin.own_tool();
         EventFacts {
+            logged_at: record.ended,
             decision,
             policy: record.policy.as_ref().map(PolicyId::as_str),
             webhooks: &record.webhooks,
@@ -200,11 +185,11 @@ impl<'a> EventFacts<'a> {
             via: via.filter(|_| called.is_some()),
             backend: record.backend.as_deref(),
             arguments: record.arguments.as_ref(),
-            ..EventFacts::begin(context, &record.principal, outcome)
+            ..EventFacts::begin(policy_version, &record.principal, outcome)
         }
     }
 
-    fn of_refusal(context: &EventContext<'a>, refusal: &'a Refusal<'a>) -> EventFacts<'a> {
+    fn of_refusal(policy_version: &'a str, refusal: &'a Refusal<'a>) -> EventFacts<'a> {
         EventFacts {
             decision: "refused",
             result: refusal.reason,
@@ -212,11 +197,11 @@ impl<'a> EventFacts<'a> {
             trace: refusal.trace.as_ref(),
             method: refusal.method.unwrap_or_default(),
             name: refusal.subject,
-            ..EventFacts::begin(context, refusal.principal, "denied")
+            ..EventFacts::begin(policy_version, refusal.principal, "denied")
         }
     }
 
-    fn of_action(context: &EventContext<'a>, action: &'a Action<'a>) -> EventFacts<'a> {
+    fn of_action(policy_version: &'a str, action: &'a Action<'a>) -> EventFacts<'a> {
         let (decision, outcome) = if action.is_refused {
             ("refused", "denied")
         } else if action.result == Action::CANCELLED {
@@ -231,17 +216,12 @@ impl<'a> EventFacts<'a> {
             actor: action.actor,
             method: action.name,
             name: action.target,
-            ..EventFacts::begin(context, action.principal, outcome)
+            ..EventFacts::begin(policy_version, action.principal, outcome)
         }
     }
 
-    /// Packs the event, with the present time.
-    fn pack(&self, packed: &mut Vec<u8>) {
-        self.pack_at(SystemTime::now(), packed);
-    }
-
     /// Appends the facts in the order in which [`write_json_as`] reads them. Texts of clients are cut.
-    fn pack_at(&self, logged_at: SystemTime, packed: &mut Vec<u8>) {
+    fn pack(&self, packed: &mut Vec<u8>) {
         packed.reserve(USUAL_BYTES);
         pack_text(packed, Some(self.decision));
         pack_field(packed, self.policy);
@@ -260,13 +240,13 @@ impl<'a> EventFacts<'a> {
             pack_number(packed, figures.bytes_out);
         }
         pack_number(packed, self.left_out);
+        let logged_at = self.logged_at.unwrap_or_else(SystemTime::now);
         let since_epoch = logged_at.duration_since(UNIX_EPOCH).unwrap_or_default();
         pack_number(packed, since_epoch.as_secs());
         pack_number(packed, since_epoch.subsec_micros().into());
         self.pack_address(packed);
         pack_text(packed, Some(self.outcome));
         self.pack_subjects(packed);
-        pack_text(packed, Some(self.component));
         pack_field(packed, Some(self.method).filter(|method| !method.is_empty()));
         pack_field(packed, self.name);
         pack_text(packed, self.via);
@@ -323,12 +303,12 @@ impl<'a> EventFacts<'a> {
     }
 }
 
-/// Appends the JSON of an event of this type, whose facts were packed, under another id.
-pub(super) fn write_json(kind: &str, packed: &[u8], json: &mut Vec<u8>) {
-    write_json_as(event_id::next(), kind, packed, json);
+/// Appends the JSON of an event, whose facts were packed, under another id.
+pub(super) fn write_json(kind: &str, component: &str, packed: &[u8], json: &mut Vec<u8>) {
+    write_json_as(event_id::next(), kind, component, packed, json);
 }
 
-fn write_json_as(id: Uuid, kind: &str, packed: &[u8], json: &mut Vec<u8>) {
+fn write_json_as(id: Uuid, kind: &str, component: &str, packed: &[u8], json: &mut Vec<u8>) {
     let mut facts = PackedFacts::new(packed);
     json.extend_from_slice(br#"{"metadata":{"auditId":""#);
     json.extend_from_slice(id.hyphenated().encode_lower(&mut [0; Hyphenated::LENGTH]).as_bytes());
@@ -351,7 +331,7 @@ fn write_json_as(id: Uuid, kind: &str, packed: &[u8], json: &mut Vec<u8>) {
     json.extend_from_slice(br#"","subjects":"#);
     push_object(json, ["user", "issuer", "name", "client", "operator"].map(|name| (name, facts.text())));
     json.extend_from_slice(br#","component":"#);
-    push_string(json, facts.text().unwrap_or_default());
+    push_string(json, component.as_bytes());
     json.extend_from_slice(br#","target":"#);
     push_object(json, ["method", "name", "via", "backend"].map(|name| (name, facts.text())));
     json.extend_from_slice(facts.rest());

@@ -47,6 +47,8 @@ pub(super) type LeftOut = Box<dyn Fn(bool) -> Vec<(QueuedEvent, Vec<u8>)> + Send
 /// Targets of lines.
 #[derive(Default)]
 pub(super) struct Targets {
+    /// Name of the server in events.
+    component: String,
     file: Option<FileSeries>,
     /// Path, size and number of the files, until they are opened.
     file_settings: Option<(PathBuf, u64, u32)>,
@@ -80,7 +82,8 @@ impl Targets {
                     ConsoleStream::Stderr => Box::new(io::stderr()),
                 }
             });
-        Targets { file: None, file_settings, console, syslog, logs }
+        let component = settings.component.clone();
+        Targets { component, file: None, file_settings, console, syslog, logs }
     }
 
     /// Continues the file, whose last line is read.
@@ -104,14 +107,13 @@ impl Targets {
     }
 }
 
-/// Hands events to the thread, and never blocks. Dropped, it waits for at most [`FLUSH_TIMEOUT`] until
-/// waiting events are written.
+/// The thread that takes the events of a queue. Dropped, it waits for at most [`FLUSH_TIMEOUT`] until waiting
+/// events are written.
 #[derive(Debug)]
 pub(super) struct AuditSinks {
     queue: Arc<AuditQueue>,
     /// Disconnected when the thread has ended.
     ended: Mutex<Receiver<()>>,
-    metrics: Arc<Metrics>,
 }
 
 impl AuditSinks {
@@ -137,14 +139,7 @@ impl AuditSinks {
             tracing::error!(%error, "audit events are lost: their thread could not be started");
             queue.close();
         }
-        AuditSinks { queue, ended: Mutex::new(ended), metrics: Arc::clone(metrics) }
-    }
-
-    /// Queues an event and its packed facts; a full queue drops it, counted.
-    pub(super) fn write(&self, event: QueuedEvent, facts: &[u8]) {
-        if !self.queue.push(event, facts) {
-            self.metrics.audit_events_dropped.inc();
-        }
+        AuditSinks { queue, ended: Mutex::new(ended) }
     }
 }
 
@@ -233,10 +228,10 @@ impl AuditWriter {
     /// Writes the line of an event for the file, and keeps a copy for the other targets, which get it by
     /// [`Self::flush`].
     fn add(&mut self, event: QueuedEvent, facts: &[u8]) {
-        let Targets { file, console, syslog, logs, .. } = &mut self.targets;
+        let Targets { component, file, console, syslog, logs, .. } = &mut self.targets;
         let has_others = console.is_some() || syslog.is_some() || logs.is_some();
         let begin = self.lines.len();
-        event::write_json(event.kind, facts, &mut self.lines);
+        event::write_json(event.kind, component, facts, &mut self.lines);
         self.member.end_line(event.number, &mut self.lines);
         let line = self.lines.get_mut(begin..).unwrap_or_default();
         let (place, copy) = if let Some(file) = file {
@@ -320,7 +315,6 @@ mod tests {
     use tokio::sync::oneshot;
     use uuid::Uuid;
 
-    use super::super::event::EventContext;
     use super::super::event::queued_event::ShareKey;
     use super::super::otlp_logs::EventTrace;
     use super::super::queue::MAX_WAITING_BYTES;
@@ -372,15 +366,21 @@ mod tests {
 
     /// Returns the packed facts of an event.
     fn facts() -> Vec<u8> {
-        let context = EventContext { component: "vmcp", policy_version: "" };
         let (process, mut packed) = (Principal::default(), Vec::new());
-        event::of_action(&context, &Action::of_process("start", &process), 0, &mut packed);
+        event::of_action("", &Action::of_process("start", &process), 0, &mut packed);
         packed
     }
 
     fn event() -> QueuedEvent {
         let (kind, trace, share) = ("mcp_request", EventTrace::default(), ShareKey::Process);
         QueuedEvent { kind, number: 0, trace, share, is_denial: false, written: None }
+    }
+
+    /// Queues an event, or counts it as dropped.
+    fn write(sinks: &AuditSinks, metrics: &Metrics, event: QueuedEvent, facts: &[u8]) {
+        if !sinks.queue.push(event, facts) {
+            metrics.audit_events_dropped.inc();
+        }
     }
 
     fn writing_to(target: Box<dyn Write + Send>, metrics: &Arc<Metrics>) -> AuditSinks {
@@ -397,7 +397,7 @@ mod tests {
         let started = Instant::now();
         let (many, facts) = (MAX_WAITING_BYTES / 100, facts());
         for _ in 0..many {
-            sinks.write(event(), &facts);
+            write(&sinks, &metrics, event(), &facts);
         }
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
         let dropped = metrics.audit_events_dropped.get() as usize;
@@ -449,14 +449,14 @@ mod tests {
         let (open, opened) = sync_channel(0);
         let slow = writing_to(Box::new(Stalled(opened)), &metrics);
         let queue = Arc::clone(&slow.queue);
-        slow.write(event(), &facts());
+        write(&slow, &metrics, event(), &facts());
         drop(slow);
         queue.open(Targets { file_settings: Some((path.clone(), 1 << 20, 2)), ..Targets::default() });
         let next = AuditSinks::start(queue, Box::new(|_| Vec::new()), &metrics);
         drop::<SyncSender<()>>(open);
         for _ in 0..50 {
             let (written, told) = oneshot::channel();
-            next.write(QueuedEvent { written: Some(written), ..event() }, &facts());
+            write(&next, &metrics, QueuedEvent { written: Some(written), ..event() }, &facts());
             assert_eq!(told.blocking_recv(), Ok(true));
         }
         drop(next);
@@ -468,8 +468,8 @@ mod tests {
         let metrics = Arc::<Metrics>::default();
         let sinks = writing_to(Box::new(Full), &metrics);
         let (written, told) = oneshot::channel();
-        sinks.write(QueuedEvent { written: Some(written), ..event() }, &facts());
-        sinks.write(event(), &facts());
+        write(&sinks, &metrics, QueuedEvent { written: Some(written), ..event() }, &facts());
+        write(&sinks, &metrics, event(), &facts());
         drop(sinks);
         assert_eq!(metrics.audit_events_dropped.get(), 2);
         assert_eq!(told.blocking_recv(), Ok(false));

@@ -104,7 +104,7 @@ impl Serialize for Members<'_> {
 }
 
 /// Returns the event as serde writes it.
-fn by_serde(facts: &EventFacts<'_>, id: Uuid, logged_at: SystemTime) -> String {
+fn by_serde(facts: &EventFacts<'_>, component: &str, id: Uuid, logged_at: SystemTime) -> String {
     let identity = &facts.principal.identity;
     let claims = identity.as_known().map(KnownIdentity::claims);
     let claim = |name: &str| claims.and_then(|claims| claims.get(name)).and_then(Value::as_str);
@@ -147,7 +147,7 @@ fn by_serde(facts: &EventFacts<'_>, id: Uuid, logged_at: SystemTime) -> String {
             ("client", claim("client_id").or(claim("azp"))),
             ("operator", facts.principal.operator.as_deref()),
         ]),
-        component: facts.component,
+        component,
         target: Members(vec![
             ("method", Some(facts.method).filter(|method| !method.is_empty())),
             ("name", facts.name),
@@ -234,8 +234,12 @@ fn events_are_byte_for_byte_the_text_that_serde_writes() {
             bytes_in: random.u64(..) >> random.u32(..64),
             bytes_out: random.u64(..) >> random.u32(..64),
         });
+        let id = Uuid::from_bytes(bytes(random));
+        // Up to the year 6325, often several times within one second.
+        let second = random.u64(..) >> random.u32(27..64);
+        let time = UNIX_EPOCH + Duration::new(second, random.u32(..1_000_000_000));
         let facts = EventFacts {
-            component: component.as_deref().unwrap_or("vmcp"),
+            logged_at: Some(time),
             decision: "allowed",
             outcome: "success",
             policy: policy.as_deref(),
@@ -256,16 +260,13 @@ fn events_are_byte_for_byte_the_text_that_serde_writes() {
             backend: backend.as_deref(),
             arguments: arguments.as_ref(),
         };
-        let id = Uuid::from_bytes(bytes(random));
-        // Up to the year 6325, often several times within one second.
-        let second = random.u64(..) >> random.u32(27..64);
-        let time = UNIX_EPOCH + Duration::new(second, random.u32(..1_000_000_000));
         packed.clear();
         written.clear();
-        facts.pack_at(time, &mut packed);
-        write_json_as(id, KIND, &packed, &mut written);
+        facts.pack(&mut packed);
+        let component = component.as_deref().unwrap_or("vmcp");
+        write_json_as(id, KIND, component, &packed, &mut written);
         let written = str::from_utf8(&written).unwrap();
-        assert_eq!(written, by_serde(&facts, id, time), "seed {seed}");
+        assert_eq!(written, by_serde(&facts, component, id, time), "seed {seed}");
         assert!(!written.chars().any(is_unseen), "seed {seed}: {written}");
     }
 }
@@ -278,10 +279,9 @@ fn the_facts_of_a_call_take_less_than_half_of_its_event() {
     record.arguments_digest = Some([9; 32]);
     (record.requests, record.bytes_in, record.bytes_out) = (1, 120, 1500);
     record.took = Duration::from_micros(1_500);
-    let context = EventContext { component: "vmcp", policy_version: "sha256:0123456789abcdef" };
     let (mut packed, mut json) = (Vec::new(), Vec::new());
-    of_call(&context, &record, 0, &mut packed);
-    write_json(KIND, &packed, &mut json);
+    of_call("sha256:0123456789abcdef", &record, 0, &mut packed);
+    write_json(KIND, "vmcp", &packed, &mut json);
     let event: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(event["metadata"]["extra"]["latencyMs"], json!(1.5));
     assert!(2 * packed.len() < json.len(), "{} and {}", packed.len(), json.len());

@@ -5,7 +5,7 @@ use std::vec::Drain;
 use crate::telemetry::audit::event::queued_event::{QueuedEvent, ShareKey};
 use crate::telemetry::audit::sink::Targets;
 
-/// Bytes of events that the thread takes at once, 256 KiB and the rest of the last one: the events of 70,000
+/// Bytes of events that the thread takes at once, 256 KiB and the rest of the last one: the events of 40,000
 /// calls a second, in the time for which they wait for each other.
 pub(super) const MAX_TAKEN_BYTES: usize = 256 << 10;
 /// Bytes that an event takes beside its facts: its item, and what a vector of items has to spare.
