@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn facts_are_read_as_they_were_packed() {
-        let numbers = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit]).chain([u64::MAX]);
+        let numbers = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1_u64 << bit]).chain([u64::MAX]);
         let numbers: Vec<u64> = numbers.collect();
         let texts = [None, Some(""), Some("ä"), Some("ok")].map(|text| text.map(str::to_owned));
         let texts: Vec<_> =
