@@ -442,6 +442,27 @@ mod tests {
     }
 
     #[test]
+    fn events_have_the_component_of_the_settings_under_which_they_happened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let targets = |component: &str| {
+            let file_settings = Some((path.clone(), 1 << 20, 2));
+            Targets { component: component.to_owned(), file_settings, ..Targets::default() }
+        };
+        let queue = Arc::new(AuditQueue::new(Uuid::nil()));
+        for component in ["one", "two"] {
+            queue.open(targets(component));
+            assert!(queue.push(event(), &facts()));
+        }
+        drop(AuditSinks::start(queue, Box::new(|_| Vec::new()), &Arc::default()));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let components: Vec<_> =
+            text.lines().map(|line| (line.contains("\"one\""), line.contains("\"two\""))).collect();
+        assert_eq!(components, [(true, false), (false, true)]);
+        assert!(verify::verify(&[path]).unwrap().faults.is_empty());
+    }
+
+    #[test]
     fn a_thread_that_is_slow_to_end_takes_no_event_of_the_next_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.jsonl");
