@@ -13,7 +13,7 @@ pub(super) fn pack_number(packed: &mut Vec<u8>, number: u64) {
     packed.push(left as u8);
 }
 
-/// Appends a text, or that there is none: its length and one more, or 0, and its bytes.
+/// Appends an optional text: its length and one more, or 0 for none, and its bytes.
 pub(super) fn pack_text(packed: &mut Vec<u8>, text: Option<&str>) {
     pack_number(packed, text.map_or(0, |text| text.len() as u64 + 1));
     packed.extend_from_slice(text.unwrap_or_default().as_bytes());
@@ -24,7 +24,7 @@ pub(super) fn pack_field(packed: &mut Vec<u8>, text: Option<&str>) {
     pack_text(packed, text.map(clip).as_deref());
 }
 
-/// Appends bytes of a known number, or that there are none.
+/// Appends an optional array: 1 and its bytes, or 0.
 pub(super) fn pack_array<const BYTES: usize>(packed: &mut Vec<u8>, bytes: Option<&[u8; BYTES]>) {
     pack_number(packed, bytes.is_some().into());
     if let Some(bytes) = bytes {
@@ -56,13 +56,13 @@ impl<'a> PackedFacts<'a> {
         number
     }
 
-    /// Reads a text, as UTF-8.
+    /// Reads an optional text, as UTF-8.
     pub(super) fn text(&mut self) -> Option<&'a [u8]> {
         let length = self.number().checked_sub(1)?;
         Some(self.take(length as usize))
     }
 
-    /// Reads bytes of a known number.
+    /// Reads an optional array.
     pub(super) fn array<const BYTES: usize>(&mut self) -> Option<&'a [u8; BYTES]> {
         if self.number() == 0 {
             return None;
