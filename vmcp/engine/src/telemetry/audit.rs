@@ -1,6 +1,6 @@
 //! Audit events: one JSON line for each call and each other action, on files, standard output, syslog, and as
 //! OTLP log records. Calls wait for none of it, unless `audit.failClosed` asks for that: events go through a
-//! bounded queue to a thread, and a full queue drops them, counted.
+//! bounded queue to a thread, which writes their JSON, and a full queue drops them, counted.
 //!
 //! | room | holds |
 //! |---|---|
@@ -27,15 +27,14 @@ pub mod verify;
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::oneshot;
 use uuid::Uuid;
-use vmcp_config::Audit;
+use vmcp_config::{AUDIT_EVENT_TYPES, Audit};
 
-use self::event::EventContext;
 use self::event::queued_event::{QueuedEvent, ShareKey};
 pub(in crate::telemetry) use self::field::clip;
 use self::floods::{Flood, RefusalFloods};
@@ -55,11 +54,11 @@ const UNKNOWN: &str = "unknown";
 /// A moment by which every flood has ended.
 const LATER: Duration = Duration::from_hours(1);
 
-/// Most memory that a thread keeps for the text of its next event, 16 KiB.
+/// Most memory that a thread keeps for the facts of its next event, 16 KiB.
 const MAX_SCRATCH_BYTES: usize = 16 << 10;
 
 thread_local! {
-    /// Memory for the text of an event, which the queue copies: an event costs no allocation.
+    /// Memory for the facts of an event, which the queue copies: an event costs no allocation.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -71,8 +70,11 @@ pub struct AuditTrail {
     running: ArcSwapOption<Running>,
     /// Most bytes of arguments that an event takes; 0: none.
     argument_bytes: AtomicUsize,
-    /// True while events are written.
-    is_on: AtomicBool,
+    /// Types of events that are written: a bit for each of [`AUDIT_EVENT_TYPES`]. Calls read this and the
+    /// facts below, and follow no pointer to settings.
+    wanted: AtomicU32,
+    /// True if a call is not made unless its begin is on record.
+    fails_closed: AtomicBool,
     /// True while events go to a collector, with the trace and the span of their calls.
     sends_traces: AtomicBool,
     floods: Arc<RefusalFloods>,
@@ -96,7 +98,8 @@ impl AuditTrail {
             metrics,
             running: ArcSwapOption::empty(),
             argument_bytes: AtomicUsize::new(0),
-            is_on: AtomicBool::new(false),
+            wanted: AtomicU32::new(0),
+            fails_closed: AtomicBool::new(false),
             sends_traces: AtomicBool::new(false),
             floods: Arc::default(),
             policy_version: Arc::default(),
@@ -114,10 +117,11 @@ impl AuditTrail {
         }
         let argument_bytes = settings.and_then(|settings| settings.argument_bytes).unwrap_or(0);
         self.argument_bytes.store(argument_bytes, Ordering::Relaxed);
-        self.is_on.store(settings.is_some(), Ordering::Relaxed);
         let sends_traces = settings.is_some_and(|settings| settings.otlp.is_some());
         self.sends_traces.store(sends_traces, Ordering::Relaxed);
         let Some(settings) = settings else {
+            self.fails_closed.store(false, Ordering::Release);
+            self.wanted.store(0, Ordering::Relaxed);
             drop(before);
             return self.running.store(None);
         };
@@ -126,8 +130,17 @@ impl AuditTrail {
         let logs = logs.and_then(|started| started.inspect_err(failed).ok());
         // Events that wait still go to the targets before.
         self.queue.open(Targets::new(settings, self.console, logs));
-        let sinks = before.map_or_else(|| self.start(settings), |running| Arc::clone(&running.sinks));
+        let sinks = before.map_or_else(|| self.start(), |running| Arc::clone(&running.sinks));
         self.running.store(Some(Arc::new(Running { settings: settings.clone(), sinks })));
+        // Calls begin to use the settings when the thread has its targets.
+        let wanted = settings.event_types.iter().fold(0, |wanted, kind| wanted | type_bit(kind));
+        self.wanted.store(wanted, Ordering::Relaxed);
+        self.fails_closed.store(settings.fail_closed, Ordering::Release);
+    }
+
+    /// True while events are written.
+    fn is_on(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) != 0
     }
 
     /// Names the version of the policies in force.
@@ -135,23 +148,20 @@ impl AuditTrail {
         self.policy_version.store(Arc::new(version.to_owned()));
     }
 
-    fn start(&self, settings: &Audit) -> Arc<AuditSinks> {
+    fn start(&self) -> Arc<AuditSinks> {
         let (floods, version) = (Arc::clone(&self.floods), Arc::clone(&self.policy_version));
-        let component = settings.component.clone();
         let left_out = move |all: bool| {
             let now = Instant::now() + if all { LATER } else { Duration::ZERO };
             let ended = floods.ended(now).into_iter();
             let event = |(share, principal, left_out): (ShareKey, Principal, u64)| {
-                let policy_version = &**version.load();
-                let context = EventContext { kind: HTTP_REQUEST, component: &component, policy_version };
                 let action = Action {
                     result: "refusals that left no event",
                     is_refused: true,
                     ..Action::of_client(ActionArea::Request, "flood", &principal)
                 };
-                let mut json = Vec::new();
-                event::of_action(&context, &action, left_out, &mut json);
-                (queued(HTTP_REQUEST, share, true), json)
+                let mut packed = Vec::new();
+                event::of_action(version.load().as_str(), &action, left_out, &mut packed);
+                (queued(HTTP_REQUEST, share, true), packed)
             };
             ended.map(event).collect()
         };
@@ -159,27 +169,34 @@ impl AuditTrail {
         Arc::new(AuditSinks::start(queue, Box::new(left_out), &self.metrics))
     }
 
-    /// Queues the event whose text `encode` writes, if events of its type are wanted.
+    /// Queues the event whose facts `pack` appends, if events of its type are wanted. `decided`: the version
+    /// of the policies that decided, if some did.
     fn write(
         &self,
         kind: &'static str,
+        decided: Option<&str>,
         fill: impl FnOnce(QueuedEvent) -> QueuedEvent,
-        encode: impl FnOnce(&EventContext<'_>, &mut Vec<u8>),
+        pack: impl FnOnce(&str, &mut Vec<u8>),
     ) {
-        let running = self.running.load();
-        let Some(running) = running.as_ref() else { return };
-        if !running.settings.event_types.contains(&kind) {
+        if self.wanted.load(Ordering::Relaxed) & type_bit(kind) == 0 {
             return;
         }
-        let policy_version = &**self.policy_version.load();
-        let context = EventContext { kind, component: &running.settings.component, policy_version };
-        let mut json = SCRATCH.try_with(Cell::take).unwrap_or_default();
-        encode(&context, &mut json);
-        running.sinks.write(fill(queued(kind, ShareKey::Process, false)), &json);
-        if json.capacity() <= MAX_SCRATCH_BYTES {
-            json.clear();
+        let in_force;
+        let policy_version = if let Some(version) = decided {
+            version
+        } else {
+            in_force = self.policy_version.load();
+            in_force.as_str()
+        };
+        let mut packed = SCRATCH.try_with(Cell::take).unwrap_or_default();
+        pack(policy_version, &mut packed);
+        if !self.queue.push(fill(queued(kind, ShareKey::Process, false)), &packed) {
+            self.metrics.audit_events_dropped.inc();
+        }
+        if packed.capacity() <= MAX_SCRATCH_BYTES {
+            packed.clear();
             // Fails in a thread that ends.
-            let _ = SCRATCH.try_with(|scratch| scratch.set(json));
+            let _ = SCRATCH.try_with(|scratch| scratch.set(packed));
         }
     }
 
@@ -204,6 +221,11 @@ impl AuditTrail {
             }
         }
     }
+}
+
+/// Returns the bit of a type of events.
+fn type_bit(kind: &str) -> u32 {
+    AUDIT_EVENT_TYPES.iter().position(|known| *known == kind).map_or(0, |at| 1 << at)
 }
 
 /// An event without a trace.
@@ -237,7 +259,7 @@ impl RefusalLines {
 
 impl CallObserver for AuditTrail {
     fn observe(&self, record: &CallRecord) {
-        if !self.is_on.load(Ordering::Relaxed) {
+        if !self.is_on() {
             return;
         }
         let (share, is_denial) = (share_of(&record.principal, false), event::is_denial(record));
@@ -248,14 +270,14 @@ impl CallObserver for AuditTrail {
         }
         let trace = self.trace_of(record);
         let fill = |event| QueuedEvent { trace, share, is_denial, ..event };
-        self.write(event::kind_of(&record.method), fill, |context, json| {
-            event::of_call(context, record, left_out, json);
+        let decided = record.policy_version.as_deref();
+        self.write(event::kind_of(&record.method), decided, fill, |version, packed| {
+            event::of_call(version, record, left_out, packed);
         });
     }
 
     fn begins(&self, record: &CallRecord) -> Option<Begun> {
-        let is_required = self.running.load().as_ref().is_some_and(|running| running.settings.fail_closed);
-        if !is_required {
+        if !self.fails_closed.load(Ordering::Acquire) {
             return None;
         }
         let (written, told) = oneshot::channel();
@@ -265,15 +287,16 @@ impl CallObserver for AuditTrail {
             written: Some(written),
             ..event
         };
-        self.write(event::kind_of(&record.method), fill, |context, json| {
-            event::of_begin(context, record, json);
+        let decided = record.policy_version.as_deref();
+        self.write(event::kind_of(&record.method), decided, fill, |version, packed| {
+            event::of_begin(version, record, packed);
         });
         Some(told)
     }
 
     fn refused(&self, refusal: &Refusal<'_>) {
         let kind = refusal.method.map_or(HTTP_REQUEST, event::kind_of);
-        if !self.is_on.load(Ordering::Relaxed) {
+        if !self.is_on() {
             return;
         }
         let share = share_of(refusal.principal, refusal.method.is_none());
@@ -284,11 +307,11 @@ impl CallObserver for AuditTrail {
             is_denial: true,
             ..event
         };
-        self.write(kind, fill, |context, json| event::of_refusal(context, refusal, left_out, json));
+        self.write(kind, None, fill, |version, packed| event::of_refusal(version, refusal, left_out, packed));
     }
 
     fn acted(&self, action: &Action<'_>) {
-        if !self.is_on.load(Ordering::Relaxed) {
+        if !self.is_on() {
             return;
         }
         let share = match action.area {
@@ -303,8 +326,8 @@ impl CallObserver for AuditTrail {
         }
         let is_denial = action.is_refused;
         let fill = |event| QueuedEvent { share, is_denial, ..event };
-        self.write(action.area.event_type(), fill, |context, json| {
-            event::of_action(context, action, left_out, json);
+        self.write(action.area.event_type(), None, fill, |version, packed| {
+            event::of_action(version, action, left_out, packed);
         });
     }
 
@@ -313,6 +336,6 @@ impl CallObserver for AuditTrail {
     }
 
     fn digests_arguments(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
+        self.is_on()
     }
 }

@@ -46,10 +46,10 @@ impl ChainMember {
         ChainMember { begin: format!(r#","chain":{{"process":"{process}","series":"{MAIN}{SEQ}"#) }
     }
 
-    /// Appends the line of an event: its text and its member `chain`, with zeros for the digest of the line
-    /// before it. [`HashChain::link`] writes that digest.
-    pub(super) fn append_line(&self, json: &[u8], number: u64, lines: &mut Vec<u8>) {
-        lines.extend_from_slice(json.strip_suffix(b"}").unwrap_or(json));
+    /// Ends the line of an event, whose text is the end of `lines`: appends the member `chain`, with zeros
+    /// for the digest of the line before it. [`HashChain::link`] writes that digest.
+    pub(super) fn end_line(&self, number: u64, lines: &mut Vec<u8>) {
+        lines.pop_if(|last| *last == b'}');
         lines.extend_from_slice(self.begin.as_bytes());
         lines.extend_from_slice(Decimal::new(number).as_bytes());
         lines.extend_from_slice(PREV.as_bytes());
@@ -159,8 +159,8 @@ mod tests {
         for series in [MAIN, BUSY, STREAM] {
             let (mut chain, mut before) = (HashChain::new(series, None), [0; 32]);
             for (event, number) in events.into_iter().zip([1, 90, u64::MAX]) {
-                let mut line = Vec::new();
-                member.append_line(event.as_bytes(), number, &mut line);
+                let mut line = event.as_bytes().to_vec();
+                member.end_line(number, &mut line);
                 if series == STREAM {
                     line = chain.link_copy(&line);
                 } else {

@@ -35,7 +35,7 @@ pub(super) struct Flushed {
 pub(super) struct FileSeries {
     main: ChainedFile,
     busy: ChainedFile,
-    /// Lines that wait to be written to the second file; those of the first one stay in their batch.
+    /// Lines that wait to be written to the second file; the caller keeps those of the first one.
     busy_lines: Vec<u8>,
     shares: FileShares,
 }
@@ -158,8 +158,8 @@ mod tests {
     }
 
     fn line((event, json): &(QueuedEvent, String), process: Uuid) -> Vec<u8> {
-        let mut line = Vec::new();
-        ChainMember::new(process).append_line(json.as_bytes(), event.number, &mut line);
+        let mut line = json.clone().into_bytes();
+        ChainMember::new(process).end_line(event.number, &mut line);
         line
     }
 

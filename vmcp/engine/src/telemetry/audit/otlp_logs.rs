@@ -35,21 +35,21 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// The trace and span in which an event happened.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EventTrace {
-    trace: Option<TraceId>,
-    span: Option<SpanId>,
+    // Bytes, and not the ids of the SDK: those are words, and double the size of an event in the queue.
+    trace: Option<[u8; 16]>,
+    span: Option<[u8; 8]>,
 }
 
 impl EventTrace {
     /// The trace of a call; the span, its own or else the present one, is known where spans are exported.
     pub(super) fn of(trace: Option<[u8; 16]>, span: &TraceSpan) -> EventTrace {
         let within = traces::ids(span).or_else(|| traces::ids(&TraceSpan::current()));
-        let span = within.map(|ids| SpanId::from_bytes(ids.span));
-        EventTrace { trace: trace.map(TraceId::from_bytes), span }
+        EventTrace { trace, span: within.map(|ids| ids.span) }
     }
 
     /// The trace of a request without a span.
     pub(super) fn without_span(trace: Option<[u8; 16]>) -> EventTrace {
-        EventTrace { trace: trace.map(TraceId::from_bytes), span: None }
+        EventTrace { trace, span: None }
     }
 }
 
@@ -98,7 +98,8 @@ impl OtlpLogs {
         record.set_body(AnyValue::from(String::from_utf8_lossy(line.trim_ascii_end()).into_owned()));
         record.add_attribute("event.type", kind);
         if let Some(trace) = at.trace {
-            record.set_trace_context(trace, at.span.unwrap_or(SpanId::INVALID), None);
+            let span = at.span.map_or(SpanId::INVALID, SpanId::from_bytes);
+            record.set_trace_context(TraceId::from_bytes(trace), span, None);
         }
         if self.waiting.enter(size_of(&record)) {
             self.logger.emit(record);

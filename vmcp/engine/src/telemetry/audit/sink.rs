@@ -1,5 +1,5 @@
-//! [`AuditSinks`]: the thread that numbers and chains events and writes them to each target: file, console,
-//! syslog, collector.
+//! [`AuditSinks`]: the thread that writes the lines of events, chains them and sends them to each target:
+//! file, console, syslog, collector.
 //!
 //! A thread of its own and not `tracing_appender`, which forgets lines that cannot be written; here they are
 //! counted.
@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use vmcp_config::Audit;
 
-use super::chain::{HashChain, STREAM};
+use super::chain::{ChainMember, HashChain, STREAM};
+use super::event;
 use super::event::queued_event::QueuedEvent;
 use super::file_series::{FileSeries, MAX_PIECE_BYTES, Place};
 use super::otlp_logs::OtlpLogs;
 use super::queue::AuditQueue;
-use super::queue::batch::{Batch, BatchLines, Next};
+use super::queue::batch::{Batch, Next};
 use super::syslog::SyslogSender;
 use crate::metrics::Metrics;
 
@@ -39,13 +40,15 @@ pub enum ConsoleStream {
     Stderr,
 }
 
-/// Returns the events about refusals that left none, each with its text; `true`: also those whose flood still
-/// goes on.
+/// Returns the events about refusals that left none, each with its facts; `true`: also those whose flood
+/// still goes on.
 pub(super) type LeftOut = Box<dyn Fn(bool) -> Vec<(QueuedEvent, Vec<u8>)> + Send>;
 
 /// Targets of lines.
 #[derive(Default)]
 pub(super) struct Targets {
+    /// Name of the server in events.
+    component: String,
     file: Option<FileSeries>,
     /// Path, size and number of the files, until they are opened.
     file_settings: Option<(PathBuf, u64, u32)>,
@@ -79,7 +82,8 @@ impl Targets {
                     ConsoleStream::Stderr => Box::new(io::stderr()),
                 }
             });
-        Targets { file: None, file_settings, console, syslog, logs }
+        let component = settings.component.clone();
+        Targets { component, file: None, file_settings, console, syslog, logs }
     }
 
     /// Continues the file, whose last line is read.
@@ -103,14 +107,13 @@ impl Targets {
     }
 }
 
-/// Hands events to the thread, and never blocks. Dropped, it waits for at most [`FLUSH_TIMEOUT`] until
-/// waiting events are written.
+/// The thread that takes the events of a queue. Dropped, it waits for at most [`FLUSH_TIMEOUT`] until waiting
+/// events are written.
 #[derive(Debug)]
 pub(super) struct AuditSinks {
     queue: Arc<AuditQueue>,
     /// Disconnected when the thread has ended.
     ended: Mutex<Receiver<()>>,
-    metrics: Arc<Metrics>,
 }
 
 impl AuditSinks {
@@ -119,6 +122,8 @@ impl AuditSinks {
         let (running, ended) = sync_channel(0);
         let writer = AuditWriter {
             targets: Targets::default(),
+            member: ChainMember::new(queue.process()),
+            lines: Vec::new(),
             stream: HashChain::new(STREAM, None),
             added: Vec::new(),
             metrics: Arc::clone(metrics),
@@ -134,14 +139,7 @@ impl AuditSinks {
             tracing::error!(%error, "audit events are lost: their thread could not be started");
             queue.close();
         }
-        AuditSinks { queue, ended: Mutex::new(ended), metrics: Arc::clone(metrics) }
-    }
-
-    /// Queues an event and its text; a full queue drops it, counted.
-    pub(super) fn write(&self, event: QueuedEvent, json: &[u8]) {
-        if !self.queue.push(event, json) {
-            self.metrics.audit_events_dropped.inc();
-        }
+        AuditSinks { queue, ended: Mutex::new(ended) }
     }
 }
 
@@ -156,6 +154,10 @@ impl Drop for AuditSinks {
 /// The thread's side of the queue.
 struct AuditWriter {
     targets: Targets,
+    /// The end of each line.
+    member: ChainMember,
+    /// Lines that wait to be written to the first file.
+    lines: Vec<u8>,
     /// The chain of lines without a file.
     stream: HashChain,
     /// Events that other targets get too, or a call waits for, and whose outcome is open.
@@ -192,8 +194,8 @@ impl AuditWriter {
             }
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
-                for (event, json) in left_out(false) {
-                    if !queue.push(event, &json) {
+                for (event, facts) in left_out(false) {
+                    if !queue.push(event, &facts) {
                         self.metrics.audit_events_dropped.inc();
                     }
                 }
@@ -204,37 +206,42 @@ impl AuditWriter {
 
     /// Writes a batch to the targets.
     fn write(&mut self, batch: &mut Batch) {
-        let (items, mut lines) = batch.drain();
+        let (items, mut facts) = batch.drain();
         for next in items {
             match next {
-                Next::Event { event, line, .. } => self.add(event, line, &mut lines),
+                Next::Event { event, length } => {
+                    let (of_event, rest) = facts.split_at_checked(length).unwrap_or((facts, &[]));
+                    facts = rest;
+                    self.add(event, of_event);
+                }
                 // The file before is closed first: it may be the same one.
                 Next::Targets(targets) => {
-                    self.flush(&mut lines);
+                    self.flush();
                     self.targets = Targets::default();
                     self.targets = targets.opened();
                 }
             }
         }
-        self.flush(&mut lines);
+        self.flush();
     }
 
-    /// Adds an event, whose line of `length` is the next one, to the file, and keeps a copy of that line for
-    /// the other targets, which get it by [`Self::flush`].
-    fn add(&mut self, event: QueuedEvent, length: usize, lines: &mut BatchLines<'_>) {
-        let Targets { file, console, syslog, logs, .. } = &mut self.targets;
+    /// Writes the line of an event for the file, and keeps a copy for the other targets, which get it by
+    /// [`Self::flush`].
+    fn add(&mut self, event: QueuedEvent, facts: &[u8]) {
+        let Targets { component, file, console, syslog, logs, .. } = &mut self.targets;
         let has_others = console.is_some() || syslog.is_some() || logs.is_some();
-        let line = lines.peek(length);
+        let begin = self.lines.len();
+        event::write_json(event.kind, component, facts, &mut self.lines);
+        self.member.end_line(event.number, &mut self.lines);
+        let line = self.lines.get_mut(begin..).unwrap_or_default();
         let (place, copy) = if let Some(file) = file {
             let place = file.add(&event, line);
             (Some(place), if has_others { line.to_vec() } else { Vec::new() })
         } else {
             (None, self.stream.link_copy(line))
         };
-        if let Some(Place::Main(_)) = place {
-            lines.keep(length);
-        } else {
-            lines.skip(length);
+        if !matches!(place, Some(Place::Main(_))) {
+            self.lines.truncate(begin);
         }
         // An event that a thread before was too slow to take.
         let has_no_target = place.is_none() && !has_others;
@@ -245,15 +252,18 @@ impl AuditWriter {
             self.added.push(Added { event, line: copy, place, is_in_file: !has_no_target });
         }
         let is_full = self.targets.file.as_ref().is_some_and(FileSeries::is_full);
-        if is_full || lines.waiting_bytes() >= MAX_PIECE_BYTES {
-            self.flush_file(lines);
+        if is_full || self.lines.len() >= MAX_PIECE_BYTES {
+            self.flush_file();
         }
     }
 
     /// Writes the files, and counts the events that they do not take.
-    fn flush_file(&mut self, lines: &mut BatchLines<'_>) {
+    fn flush_file(&mut self) {
         let Some(file) = &mut self.targets.file else { return };
-        let flushed = file.flush(lines.take_waiting());
+        let flushed = file.flush(&self.lines);
+        self.lines.clear();
+        // A large event may have made it large.
+        self.lines.shrink_to(2 * MAX_PIECE_BYTES);
         let [main, busy] = &flushed;
         for added in &mut self.added {
             added.is_in_file &= match added.place.take() {
@@ -273,8 +283,8 @@ impl AuditWriter {
     /// Writes the files, then the lines at the other targets, and tells the waiting calls. The file comes
     /// first: a slow console or syslog server delays no line of it. An event counts as written if each target
     /// that tells took it; a collector does not tell.
-    fn flush(&mut self, lines: &mut BatchLines<'_>) {
-        self.flush_file(lines);
+    fn flush(&mut self) {
+        self.flush_file();
         let mut flushed = std::mem::take(&mut self.added);
         for Added { event, line, is_in_file, .. } in flushed.drain(..) {
             let elsewhere = self.targets.send_elsewhere(&event, &line);
@@ -308,7 +318,10 @@ mod tests {
     use super::super::event::queued_event::ShareKey;
     use super::super::otlp_logs::EventTrace;
     use super::super::queue::MAX_WAITING_BYTES;
+    use super::super::verify;
     use super::*;
+    use crate::access::identity::Principal;
+    use crate::telemetry::calls::Action;
 
     /// A target that takes nothing before `open` is dropped.
     struct Stalled(Receiver<()>);
@@ -351,11 +364,23 @@ mod tests {
         }
     }
 
-    const JSON: &[u8] = br#"{"a":1}"#;
+    /// Returns the packed facts of an event.
+    fn facts() -> Vec<u8> {
+        let (process, mut packed) = (Principal::default(), Vec::new());
+        event::of_action("", &Action::of_process("start", &process), 0, &mut packed);
+        packed
+    }
 
     fn event() -> QueuedEvent {
         let (kind, trace, share) = ("mcp_request", EventTrace::default(), ShareKey::Process);
         QueuedEvent { kind, number: 0, trace, share, is_denial: false, written: None }
+    }
+
+    /// Queues an event, or counts it as dropped.
+    fn write(sinks: &AuditSinks, metrics: &Metrics, event: QueuedEvent, facts: &[u8]) {
+        if !sinks.queue.push(event, facts) {
+            metrics.audit_events_dropped.inc();
+        }
     }
 
     fn writing_to(target: Box<dyn Write + Send>, metrics: &Arc<Metrics>) -> AuditSinks {
@@ -370,9 +395,9 @@ mod tests {
         let (open, opened) = sync_channel(0);
         let sinks = writing_to(Box::new(Stalled(opened)), &metrics);
         let started = Instant::now();
-        let many = MAX_WAITING_BYTES / 100;
+        let (many, facts) = (MAX_WAITING_BYTES / 100, facts());
         for _ in 0..many {
-            sinks.write(event(), JSON);
+            write(&sinks, &metrics, event(), &facts);
         }
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
         let dropped = metrics.audit_events_dropped.get() as usize;
@@ -390,11 +415,51 @@ mod tests {
         let queue = Arc::new(AuditQueue::new(Uuid::nil()));
         queue.open(Targets { file_settings, console: Some(console), ..Targets::default() });
         for _ in 0..3 {
-            assert!(queue.push(event(), JSON));
+            assert!(queue.push(event(), &facts()));
         }
         let metrics = Arc::<Metrics>::default();
         drop(AuditSinks::start(queue, Box::new(|_| Vec::new()), &metrics));
         assert_eq!(*noted.lock(), [3, 3, 3]);
+    }
+
+    #[test]
+    fn lines_of_a_busy_client_leave_no_gap_among_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let queue = Arc::new(AuditQueue::new(Uuid::nil()));
+        queue.open(Targets { file_settings: Some((path.clone(), 100_000, 1000)), ..Targets::default() });
+        let share = |address: &str| ShareKey::Principal(Principal::at(address).key());
+        let (facts, busy, other) = (facts(), share("10.0.0.1"), share("10.0.0.2"));
+        for number in 0..2000 {
+            let share = if number % 100 == 0 { other } else { busy };
+            assert!(queue.push(QueuedEvent { share, ..event() }, &facts));
+        }
+        drop(AuditSinks::start(queue, Box::new(|_| Vec::new()), &Arc::default()));
+        let report = verify::verify(&[path]).unwrap();
+        assert!(report.faults.is_empty() && report.cut_beginnings == 0, "{report:?}");
+        assert_eq!((report.events, report.missing), (2000, 0));
+        assert!(report.files.iter().any(|file| file.ends_with("audit.jsonl.busy")), "{report:?}");
+    }
+
+    #[test]
+    fn events_have_the_component_of_the_settings_under_which_they_happened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let targets = |component: &str| {
+            let file_settings = Some((path.clone(), 1 << 20, 2));
+            Targets { component: component.to_owned(), file_settings, ..Targets::default() }
+        };
+        let queue = Arc::new(AuditQueue::new(Uuid::nil()));
+        for component in ["one", "two"] {
+            queue.open(targets(component));
+            assert!(queue.push(event(), &facts()));
+        }
+        drop(AuditSinks::start(queue, Box::new(|_| Vec::new()), &Arc::default()));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let components: Vec<_> =
+            text.lines().map(|line| (line.contains("\"one\""), line.contains("\"two\""))).collect();
+        assert_eq!(components, [(true, false), (false, true)]);
+        assert!(verify::verify(&[path]).unwrap().faults.is_empty());
     }
 
     #[test]
@@ -405,14 +470,14 @@ mod tests {
         let (open, opened) = sync_channel(0);
         let slow = writing_to(Box::new(Stalled(opened)), &metrics);
         let queue = Arc::clone(&slow.queue);
-        slow.write(event(), JSON);
+        write(&slow, &metrics, event(), &facts());
         drop(slow);
         queue.open(Targets { file_settings: Some((path.clone(), 1 << 20, 2)), ..Targets::default() });
         let next = AuditSinks::start(queue, Box::new(|_| Vec::new()), &metrics);
         drop::<SyncSender<()>>(open);
         for _ in 0..50 {
             let (written, told) = oneshot::channel();
-            next.write(QueuedEvent { written: Some(written), ..event() }, JSON);
+            write(&next, &metrics, QueuedEvent { written: Some(written), ..event() }, &facts());
             assert_eq!(told.blocking_recv(), Ok(true));
         }
         drop(next);
@@ -424,8 +489,8 @@ mod tests {
         let metrics = Arc::<Metrics>::default();
         let sinks = writing_to(Box::new(Full), &metrics);
         let (written, told) = oneshot::channel();
-        sinks.write(QueuedEvent { written: Some(written), ..event() }, JSON);
-        sinks.write(event(), JSON);
+        write(&sinks, &metrics, QueuedEvent { written: Some(written), ..event() }, &facts());
+        write(&sinks, &metrics, event(), &facts());
         drop(sinks);
         assert_eq!(metrics.audit_events_dropped.get(), 2);
         assert_eq!(told.blocking_recv(), Ok(false));

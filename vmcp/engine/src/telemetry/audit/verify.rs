@@ -181,8 +181,8 @@ mod tests {
 
     /// Appends the line of an event to a text.
     fn add(chain: &mut HashChain, process: u128, number: u64, text: &mut Vec<u8>) {
-        let mut line = Vec::new();
-        ChainMember::new(Uuid::from_u128(process)).append_line(br#"{"event":"x"}"#, number, &mut line);
+        let mut line = br#"{"event":"x"}"#.to_vec();
+        ChainMember::new(Uuid::from_u128(process)).end_line(number, &mut line);
         text.extend(chain.link_copy(&line));
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use vmcp_backend::{CallError, SessionId, Transmission};
 use vmcp_config::OptimTool;
@@ -72,6 +72,8 @@ pub struct CallRecord {
     pub arguments_digest: Option<[u8; 32]>,
     /// True if the answer is a question to the client or a task, and no complete result.
     pub pending: bool,
+    /// The end of the call; `None`: it goes on.
+    pub ended: Option<SystemTime>,
     /// Time from the caller's request to the end of the answer.
     pub took: Duration,
     /// Part of `took` during which the backend had a request; the client's time for questions is not in it.
@@ -116,6 +118,7 @@ impl CallRecord {
             arguments: None,
             arguments_digest: None,
             pending: false,
+            ended: None,
             took: Duration::ZERO,
             backend_took: Duration::ZERO,
             trace: None,

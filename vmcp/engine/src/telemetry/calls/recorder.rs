@@ -2,7 +2,7 @@
 //! call has ended.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 use vmcp_backend::Transmission;
@@ -89,6 +89,8 @@ impl CallRecorder {
 
 impl Drop for CallRecorder {
     fn drop(&mut self) {
+        // Read once, for all observers.
+        self.record.ended = Some(SystemTime::now());
         self.record.took = self.started.elapsed();
         self.record.backend_took += self.asked.take().map_or(Duration::ZERO, |asked| asked.elapsed());
         self.observers.end(&mut self.record);

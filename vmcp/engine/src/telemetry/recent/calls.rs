@@ -99,7 +99,8 @@ impl CallObserver for RecentCalls {
         {
             *arguments = arguments.cut(MAX_ARGUMENT_BYTES);
         }
-        let mut entry = Arc::new(CallEntry { number: 0, at: SystemTime::now(), record });
+        let at = record.ended.unwrap_or_else(SystemTime::now);
+        let mut entry = Arc::new(CallEntry { number: 0, at, record });
         self.0.push_numbered(move |number| {
             // The only reference.
             if let Some(entry) = Arc::get_mut(&mut entry) {

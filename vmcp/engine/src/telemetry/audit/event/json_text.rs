@@ -1,16 +1,16 @@
 //! Parts of JSON text, written by hand: serde spends four times as many instructions on an event, and each
-//! call pays for one. Texts with escapes, numbers and arguments of calls are serde's own text.
+//! call leaves one. Texts with escapes and arguments of calls are serde's own text.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use vmcp_config::sanitize::escape_unseen;
 use vmcp_json::decimal::Decimal;
 
-use super::super::field::{clip, hex_digits};
+use super::super::field::hex_digits;
 
 /// A one in each byte of a word.
 const EACH_BYTE: u64 = u64::MAX / 255;
@@ -23,14 +23,14 @@ thread_local! {
     static LAST_SECOND: Cell<(u64, Second)> = const { Cell::new((0, *b"1970-01-01T00:00:00")) };
 }
 
-/// Appends a text as a JSON string; characters that a terminal obeys or hides are escaped.
-pub(super) fn push_string(json: &mut Vec<u8>, text: &str) {
-    if is_plain(text.as_bytes()) {
+/// Appends a text, which is UTF-8, as a JSON string; characters that a terminal obeys or hides are escaped.
+pub(super) fn push_string(json: &mut Vec<u8>, text: &[u8]) {
+    if is_plain(text) {
         json.push(b'"');
-        json.extend_from_slice(text.as_bytes());
+        json.extend_from_slice(text);
         json.push(b'"');
     } else {
-        push_value(json, text);
+        json.extend_from_slice(value_text(&String::from_utf8_lossy(text)).as_bytes());
     }
 }
 
@@ -56,16 +56,10 @@ fn odd_bytes(word: u64) -> u64 {
     (word | below(word, 0x20) | is(b'"') | is(b'\\')) & (EACH_BYTE * 0x80)
 }
 
-/// Appends a text like [`push_string`], cut at the limit of a field.
-pub(super) fn push_field(json: &mut Vec<u8>, text: &str) {
-    push_string(json, &clip(text));
-}
-
-/// Appends a value as serde writes it; characters that a terminal obeys or hides are escaped.
-pub(super) fn push_value(json: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+/// Returns a value as serde writes it; characters that a terminal obeys or hides are escaped.
+pub(super) fn value_text(value: &(impl Serialize + ?Sized)) -> String {
     // Texts and JSON values always have a JSON text.
-    let text = serde_json::to_string(value).unwrap_or_default();
-    json.extend_from_slice(escape_unseen(text).as_bytes());
+    escape_unseen(serde_json::to_string(value).unwrap_or_default())
 }
 
 /// Appends an integer.
@@ -73,16 +67,22 @@ pub(super) fn push_integer(json: &mut Vec<u8>, number: u64) {
     json.extend_from_slice(Decimal::new(number).as_bytes());
 }
 
-/// Appends a fraction as serde writes it.
-pub(super) fn push_fraction(json: &mut Vec<u8>, number: f64) {
-    // Writing to a vector does not fail.
-    let _ = serde_json::to_writer(json, &number);
+/// Appends nanoseconds as milliseconds, with one to six decimals.
+pub(super) fn push_milliseconds(json: &mut Vec<u8>, nanoseconds: u64) {
+    push_integer(json, nanoseconds / 1_000_000);
+    let (mut left, mut decimals) = (nanoseconds % 1_000_000, *b".000000");
+    for digit in decimals.iter_mut().skip(1).rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    let zeros = decimals.iter().skip(2).rev().take_while(|digit| **digit == b'0').count();
+    json.extend_from_slice(decimals.get(..decimals.len() - zeros).unwrap_or_default());
 }
 
 /// Appends an object of text fields; members without a value are left out. Names need no escape.
 pub(super) fn push_object<'a>(
     json: &mut Vec<u8>,
-    members: impl IntoIterator<Item = (&'static str, Option<&'a str>)>,
+    members: impl IntoIterator<Item = (&'static str, Option<&'a [u8]>)>,
 ) {
     let mut before = b'{';
     for (name, value) in members {
@@ -90,7 +90,7 @@ pub(super) fn push_object<'a>(
         json.extend_from_slice(&[before, b'"']);
         json.extend_from_slice(name.as_bytes());
         json.extend_from_slice(b"\":");
-        push_field(json, value);
+        push_string(json, value);
         before = b',';
     }
     json.extend_from_slice(if before == b'{' { "{}" } else { "}" }.as_bytes());
@@ -111,22 +111,21 @@ pub(super) fn push_hex_member<const BYTES: usize>(
     }
 }
 
-/// Appends a time as RFC 3339 with microseconds, in UTC. A thread formats each second once.
-pub(super) fn push_time(json: &mut Vec<u8>, time: SystemTime) {
-    let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+/// Appends a time, in seconds and microseconds since 1970, as RFC 3339 in UTC. A thread formats each second
+/// once.
+pub(super) fn push_time(json: &mut Vec<u8>, seconds: u64, mut micros: u32) {
     let mut second = LAST_SECOND.get();
-    if second.0 != since_epoch.as_secs() {
-        let whole = UNIX_EPOCH + Duration::from_secs(since_epoch.as_secs());
+    if second.0 != seconds {
+        let whole = UNIX_EPOCH + Duration::from_secs(seconds);
         let mut text = String::new();
         // A year beyond 9999 has no text.
         if write!(text, "{}", humantime::format_rfc3339_seconds(whole)).is_ok()
             && let Some(to_seconds) = text.as_bytes().first_chunk()
         {
-            second = (since_epoch.as_secs(), *to_seconds);
+            second = (seconds, *to_seconds);
             LAST_SECOND.set(second);
         }
     }
-    let mut micros = since_epoch.subsec_micros();
     let mut fraction = *b".000000Z";
     for digit in fraction.iter_mut().skip(1).take(6).rev() {
         *digit = b'0' + (micros % 10) as u8;

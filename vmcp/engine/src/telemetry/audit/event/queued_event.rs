@@ -16,7 +16,7 @@ pub(in crate::telemetry::audit) enum ShareKey {
     Principal(PrincipalKey),
 }
 
-/// An event that is to be written; its text, one JSON object, travels beside it.
+/// An event that is to be written; its packed facts travel beside it.
 #[derive(Debug)]
 pub(in crate::telemetry::audit) struct QueuedEvent {
     /// Type of the event.

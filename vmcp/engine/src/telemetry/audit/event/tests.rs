@@ -12,9 +12,12 @@ use vmcp_config::sanitize::{escape_unseen, is_unseen};
 use super::super::field::clip;
 use super::*;
 use crate::access::identity::Identity;
+use crate::telemetry::calls::Origin;
 
 /// Events that are compared.
 const ROUNDS: usize = 2_000;
+/// Their type.
+const KIND: &str = "mcp_tool_call";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -101,7 +104,7 @@ impl Serialize for Members<'_> {
 }
 
 /// Returns the event as serde writes it.
-fn by_serde(facts: &EventFacts<'_>, id: Uuid, logged_at: SystemTime) -> String {
+fn by_serde(facts: &EventFacts<'_>, component: &str, id: Uuid, logged_at: SystemTime) -> String {
     let identity = &facts.principal.identity;
     let claims = identity.as_known().map(KnownIdentity::claims);
     let claim = |name: &str| claims.and_then(|claims| claims.get(name)).and_then(Value::as_str);
@@ -123,14 +126,14 @@ fn by_serde(facts: &EventFacts<'_>, id: Uuid, logged_at: SystemTime) -> String {
                 session: facts.session.map(hex::encode),
                 run: facts.run.map(clip),
                 trace_id: facts.trace.map(hex::encode),
-                latency_ms: figures.map(|figures| figures.latency_ms),
+                latency_ms: figures.map(|figures| figures.nanoseconds as f64 / 1e6),
                 requests: figures.map(|figures| figures.requests),
                 bytes_in: figures.map(|figures| figures.bytes_in),
                 bytes_out: figures.map(|figures| figures.bytes_out),
                 left_out: Some(facts.left_out).filter(|count| *count > 0),
             },
         },
-        kind: facts.kind,
+        kind: KIND,
         logged_at: humantime::format_rfc3339_micros(logged_at).to_string(),
         source: match facts.principal.address {
             Some(address) => Source { kind: "network", value: address.to_canonical().to_string() },
@@ -144,7 +147,7 @@ fn by_serde(facts: &EventFacts<'_>, id: Uuid, logged_at: SystemTime) -> String {
             ("client", claim("client_id").or(claim("azp"))),
             ("operator", facts.principal.operator.as_deref()),
         ]),
-        component: facts.component,
+        component,
         target: Members(vec![
             ("method", Some(facts.method).filter(|method| !method.is_empty())),
             ("name", facts.name),
@@ -207,7 +210,7 @@ fn principal(random: &mut Rng) -> Principal {
 fn events_are_byte_for_byte_the_text_that_serde_writes() {
     let seed = fastrand::u64(..);
     let mut random = Rng::with_seed(seed);
-    let mut written = Vec::new();
+    let (mut packed, mut written) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let random = &mut random;
         let principal = principal(random);
@@ -225,14 +228,18 @@ fn events_are_byte_for_byte_the_text_that_serde_writes() {
         let [component, policy, version, result, run, actor, method, name, backend] =
             std::array::from_fn(|_| sometimes(random, text));
         let figures = sometimes(random, |random| CallFigures {
-            latency_ms: Duration::from_nanos(random.u64(..) >> random.u32(20..64)).as_secs_f64() * 1e3,
+            // A microsecond at least: serde writes a tiny number with an exponent.
+            nanoseconds: (random.u64(..) >> random.u32(20..64)).max(1_000),
             requests: random.u32(..),
             bytes_in: random.u64(..) >> random.u32(..64),
             bytes_out: random.u64(..) >> random.u32(..64),
         });
+        let id = Uuid::from_bytes(bytes(random));
+        // Up to the year 6325, often several times within one second.
+        let second = random.u64(..) >> random.u32(27..64);
+        let time = UNIX_EPOCH + Duration::new(second, random.u32(..1_000_000_000));
         let facts = EventFacts {
-            kind: "mcp_tool_call",
-            component: component.as_deref().unwrap_or("vmcp"),
+            logged_at: Some(time),
             decision: "allowed",
             outcome: "success",
             policy: policy.as_deref(),
@@ -253,14 +260,29 @@ fn events_are_byte_for_byte_the_text_that_serde_writes() {
             backend: backend.as_deref(),
             arguments: arguments.as_ref(),
         };
-        let id = Uuid::from_bytes(bytes(random));
-        // Up to the year 6325, often several times within one second.
-        let second = random.u64(..) >> random.u32(27..64);
-        let time = UNIX_EPOCH + Duration::new(second, random.u32(..1_000_000_000));
+        packed.clear();
         written.clear();
-        facts.write_as(id, time, &mut written);
+        facts.pack(&mut packed);
+        let component = component.as_deref().unwrap_or("vmcp");
+        write_json_as(id, KIND, component, &packed, &mut written);
         let written = str::from_utf8(&written).unwrap();
-        assert_eq!(written, by_serde(&facts, id, time), "seed {seed}");
+        assert_eq!(written, by_serde(&facts, component, id, time), "seed {seed}");
         assert!(!written.chars().any(is_unseen), "seed {seed}: {written}");
     }
+}
+
+#[test]
+fn the_facts_of_a_call_take_less_than_half_of_its_event() {
+    let mut record = CallRecord::begin(Principal::at("10.0.0.1"), Some([7; 16]), Origin::Client);
+    record.backend = Some("files".into());
+    record.policy = Some(PolicyId::new("policy0"));
+    record.arguments_digest = Some([9; 32]);
+    (record.requests, record.bytes_in, record.bytes_out) = (1, 120, 1500);
+    record.took = Duration::from_micros(1_500);
+    let (mut packed, mut json) = (Vec::new(), Vec::new());
+    of_call("sha256:0123456789abcdef", &record, 0, &mut packed);
+    write_json(KIND, "vmcp", &packed, &mut json);
+    let event: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(event["metadata"]["extra"]["latencyMs"], json!(1.5));
+    assert!(2 * packed.len() < json.len(), "{} and {}", packed.len(), json.len());
 }
