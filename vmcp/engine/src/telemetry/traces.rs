@@ -215,8 +215,13 @@ fn traceparent(context: &SpanContext) -> Option<String> {
     String::from_utf8([&b"00-"[..], trace.as_slice(), b"-", span.as_slice(), flags].concat()).ok()
 }
 
+/// Returns the id of a request's trace: that of its span when spans are exported, else the client's.
+pub fn trace_of(span: &TraceSpan, caller: &TraceContext) -> Option<[u8; 16]> {
+    ids(span).map_or_else(|| trace_id(caller), |ids| Some(ids.trace))
+}
+
 /// Returns the trace id of a context.
-pub fn trace_id(context: &TraceContext) -> Option<[u8; 16]> {
+fn trace_id(context: &TraceContext) -> Option<[u8; 16]> {
     let mut id = [0; 16];
     let digits = context.traceparent.as_deref()?.split('-').nth(1)?;
     hex::decode_to_slice(digits, &mut id).ok().map(|()| id)

@@ -216,8 +216,10 @@ fn the_trace_that_is_sent_on_is_that_of_the_span_with_the_baggage_of_the_caller(
         assert_ne!(traceparent, of_client);
         let below = span.below("exchange", |_| ());
         assert_eq!(trace_id(&outgoing(&below, &TraceContext::default())), trace_id(&caller));
+        assert_eq!(trace_of(&below, &TraceContext::default()), trace_id(&caller));
     });
     assert_eq!(outgoing(&TraceSpan::none(), &caller).traceparent, caller.traceparent);
+    assert_eq!(trace_of(&TraceSpan::none(), &caller), trace_id(&caller));
 }
 
 #[test]
