@@ -50,7 +50,10 @@ pub(super) fn begin(
         open.rename(&[method_label(&target.method), gap, name]);
         open.client();
         open.text("mcp.method.name", &shortened(&target.method));
-        open.optional("mcp.protocol.version", revision(backend).as_deref().map(shortened).as_deref());
+        backend.read_discovered(|listed| {
+            let revision = listed.and_then(|listed| listed.revision.as_deref());
+            open.optional("mcp.protocol.version", revision.map(shortened).as_deref());
+        });
         open.text("network.transport", transport(backend.spec()));
         open.optional("network.protocol.name", protocol(backend.spec()));
         open.optional("gen_ai.tool.name", tool);
@@ -62,11 +65,4 @@ pub(super) fn begin(
             open.number("server.port", port.into());
         }
     })
-}
-
-/// Returns the revision of the protocol that the backend spoke when it was listed.
-fn revision(backend: &vmcp_backend::Backend) -> Option<String> {
-    let discovered = backend.discovered();
-    let listed = discovered.borrow();
-    listed.as_ref().and_then(|listed| listed.revision.clone())
 }
