@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use tracing::dispatcher;
 
 use super::open_span::{OpenSpan, Sampling};
+use super::protobuf::ProtobufWriter;
 use super::span_events::SpanEvents;
 use super::span_queue::SpanQueue;
 
@@ -26,7 +27,13 @@ static IS_EXPORTING: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// The span that the thread is in.
     static CURRENT: RefCell<TraceSpan> = const { RefCell::new(TraceSpan(None)) };
+    /// Spans that ended on the thread, the last one at the end. The next span takes its place, which is still
+    /// in the caches of the processor; an allocator hands out the place that was freed first.
+    static ENDED: RefCell<Vec<Arc<LiveSpan>>> = const { RefCell::new(Vec::new()) };
 }
+
+/// Most ended spans that a thread keeps; further ones are freed.
+const MAX_ENDED: usize = 64;
 
 /// False while no span can be exported.
 pub(super) fn is_exporting() -> bool {
@@ -45,6 +52,14 @@ impl SpanExporter {
         IS_EXPORTING.store(true, Ordering::Relaxed);
         Self { queue: Arc::new(queue), sampling }
     }
+
+    /// Makes this exporter the `other` one. Equal ones stay as they are, with their reference counts.
+    fn become_equal(&mut self, other: &Self) {
+        if !Arc::ptr_eq(&self.queue, &other.queue) {
+            self.queue = Arc::clone(&other.queue);
+        }
+        self.sampling = other.sampling;
+    }
 }
 
 /// A handle of a span. The span ends when its last handle is dropped. Empty unless spans are exported.
@@ -53,12 +68,23 @@ pub struct TraceSpan(Option<Arc<LiveSpan>>);
 
 struct LiveSpan {
     open: Mutex<OpenSpan>,
+    /// Shared by all spans, so it stays when the place is used again: threads that change its reference count
+    /// wait for each other.
     exporter: SpanExporter,
+    is_ended: bool,
 }
 
 impl Drop for LiveSpan {
     fn drop(&mut self) {
-        self.exporter.queue.push(self.open.get_mut(), SystemTime::now());
+        self.end();
+    }
+}
+
+impl Drop for TraceSpan {
+    fn drop(&mut self) {
+        if let Some(live) = self.0.take() {
+            LiveSpan::leave(live);
+        }
     }
 }
 
@@ -76,7 +102,7 @@ impl TraceSpan {
         }
         let begun = CURRENT.try_with(|current| match &current.borrow().0 {
             Some(parent) => parent.child(name, fill),
-            None => Self::first(|sampling| OpenSpan::begin(name, None, sampling), fill),
+            None => Self::first(|memory, sampling| OpenSpan::begin(memory, name, None, sampling), fill),
         });
         // The thread is ending.
         begun.unwrap_or_default()
@@ -84,24 +110,29 @@ impl TraceSpan {
 
     /// Begins the first span of a trace, which may [continue](super::continue_trace) another one later.
     pub fn root(name: &'static str, fill: impl FnOnce(&mut OpenSpan)) -> Self {
-        Self::first(|sampling| OpenSpan::begin(name, None, sampling).undecided(), fill)
+        Self::first(|memory, sampling| OpenSpan::begin(memory, name, None, sampling).undecided(), fill)
     }
 
     /// Begins a span below the span of another process.
     pub(super) fn remote(name: &'static str, parent: &SpanContext, fill: impl FnOnce(&mut OpenSpan)) -> Self {
-        Self::first(|sampling| OpenSpan::begin(name, Some(parent), sampling), fill)
+        Self::first(|memory, sampling| OpenSpan::begin(memory, name, Some(parent), sampling), fill)
     }
 
     /// Begins the first span of this process in a trace.
-    fn first(begin: impl FnOnce(Sampling) -> OpenSpan, fill: impl FnOnce(&mut OpenSpan)) -> Self {
+    fn first(
+        begin: impl FnOnce(ProtobufWriter, Sampling) -> OpenSpan,
+        fill: impl FnOnce(&mut OpenSpan),
+    ) -> Self {
         if !is_exporting() {
             return Self(None);
         }
-        let exporter = dispatcher::get_default(|subscriber| {
-            subscriber.downcast_ref::<SpanEvents>().map(|layer| layer.exporter.clone())
+        let mut work = Some((begin, fill));
+        let begun = dispatcher::get_default(|subscriber| {
+            let exporter = &subscriber.downcast_ref::<SpanEvents>()?.exporter;
+            let (begin, fill) = work.take()?;
+            Some(Self::start(exporter, |memory| begin(memory, exporter.sampling), fill))
         });
-        let Some(exporter) = exporter else { return Self(None) };
-        Self::start(begin(exporter.sampling), exporter, fill)
+        begun.unwrap_or_default()
     }
 
     /// Begins a span below this one.
@@ -110,9 +141,25 @@ impl TraceSpan {
         self.0.as_ref().map(|parent| parent.child(name, fill)).unwrap_or_default()
     }
 
-    fn start(mut open: OpenSpan, exporter: SpanExporter, fill: impl FnOnce(&mut OpenSpan)) -> Self {
+    fn start(
+        exporter: &SpanExporter,
+        begin: impl FnOnce(ProtobufWriter) -> OpenSpan,
+        fill: impl FnOnce(&mut OpenSpan),
+    ) -> Self {
+        if let Some(mut live) = LiveSpan::take_ended()
+            && let Some(place) = Arc::get_mut(&mut live)
+        {
+            place.exporter.become_equal(exporter);
+            let open = place.open.get_mut();
+            *open = begin(open.take_memory());
+            fill(open);
+            place.is_ended = false;
+            return Self(Some(live));
+        }
+        let mut open = begin(ProtobufWriter::default());
         fill(&mut open);
-        Self(Some(Arc::new(LiveSpan { open: Mutex::new(open), exporter })))
+        let live = LiveSpan { open: Mutex::new(open), exporter: exporter.clone(), is_ended: false };
+        Self(Some(Arc::new(live)))
     }
 
     /// Returns a handle of the span that the thread is in.
@@ -166,8 +213,39 @@ impl TraceSpan {
 
 impl LiveSpan {
     fn child(&self, name: &'static str, fill: impl FnOnce(&mut OpenSpan)) -> TraceSpan {
-        let open = OpenSpan::begin(name, Some(self.open.lock().context()), self.exporter.sampling);
-        TraceSpan::start(open, self.exporter.clone(), fill)
+        let sampling = self.exporter.sampling;
+        let begin = |memory| OpenSpan::begin(memory, name, Some(self.open.lock().context()), sampling);
+        TraceSpan::start(&self.exporter, begin, fill)
+    }
+
+    /// Gives a handle up. The last one ends the span, whose place the thread keeps.
+    fn leave(mut live: Arc<Self>) {
+        // Of two last handles that are dropped at once, each may see the other one. Then the place is freed,
+        // and its drop ends the span.
+        if let Some(place) = Arc::get_mut(&mut live) {
+            place.end();
+            // The thread may be ending; then the place is freed.
+            let _ = ENDED.try_with(|ended| {
+                let mut ended = ended.borrow_mut();
+                if ended.len() < MAX_ENDED {
+                    ended.push(live);
+                }
+            });
+        }
+    }
+
+    /// Takes the place of the span that ended last on this thread.
+    fn take_ended() -> Option<Arc<Self>> {
+        ENDED.try_with(|ended| ended.borrow_mut().pop()).ok().flatten()
+    }
+
+    /// Hands the span to the exporter, once.
+    fn end(&mut self) {
+        if !mem::replace(&mut self.is_ended, true) {
+            let open = self.open.get_mut();
+            self.exporter.queue.push(open, SystemTime::now());
+            open.clear();
+        }
     }
 }
 
