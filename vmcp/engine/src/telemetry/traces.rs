@@ -96,7 +96,7 @@ fn own_lines() -> Targets {
 
 /// Notes the id of a request to a backend in the span of that request.
 fn note_request_id(id: u64) {
-    TraceSpan::current().fill(|open| open.note_request_id(id));
+    TraceSpan::fill_current(|open| open.note_request_id(id));
 }
 
 /// The trace context of a request as it came.

@@ -178,6 +178,12 @@ impl TraceSpan {
         self.read_mut(change);
     }
 
+    /// Changes the span that the thread is in, if there is one, as [`fill`](Self::fill) does.
+    pub(super) fn fill_current(change: impl FnOnce(&mut OpenSpan)) {
+        // The thread may be ending; then it is in no span.
+        let _ = CURRENT.try_with(|current| current.borrow().fill(change));
+    }
+
     /// Sets an attribute of the span, if there is one. The attributes of its begin cost less.
     pub fn text(&self, key: &'static str, value: &str) {
         self.fill(|open| open.text(key, value));
@@ -270,5 +276,79 @@ impl Drop for EnteredSpan {
         if let Some(mut outer) = self.outer.take() {
             outer.swap_current();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::super::tests::told_layer;
+    use super::*;
+
+    fn place(span: &TraceSpan) -> Option<*const LiveSpan> {
+        span.0.as_ref().map(Arc::as_ptr)
+    }
+
+    #[test]
+    fn a_span_takes_the_place_of_the_one_that_ended_last_on_its_thread() {
+        let (layer, told) = told_layer();
+        let queue = Arc::clone(&layer.exporter.queue);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let (one, other) = (TraceSpan::begin("one", |_| ()), TraceSpan::begin("other", |_| ()));
+            let places = [place(&other), place(&one)];
+            one.text("key", "value");
+            drop(one);
+            drop(other);
+            let next = [TraceSpan::begin("third", |_| ()), TraceSpan::begin("fourth", |_| ())];
+            assert_eq!(next.each_ref().map(place), places);
+        });
+        queue.finish().unwrap();
+        let spans: Vec<_> = told.try_iter().collect();
+        let names: Vec<_> = spans.iter().map(|span| (&*span.name, span.attributes.len())).collect();
+        assert_eq!(names, [("one", 1), ("other", 0), ("third", 0), ("fourth", 0)]);
+    }
+
+    #[test]
+    fn places_go_on_with_another_exporter() {
+        let (first, second) = (told_layer(), told_layer());
+        for (layer, told) in [first, second] {
+            let queue = Arc::clone(&layer.exporter.queue);
+            tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+                let span = TraceSpan::begin("a span", |_| ());
+                drop(span.below("below", |_| ()));
+            });
+            queue.finish().unwrap();
+            assert_eq!(told.try_iter().count(), 2);
+        }
+    }
+
+    #[test]
+    fn a_span_ends_once_whichever_thread_drops_its_last_handle() {
+        let (layer, told) = told_layer();
+        let (queue, count) = (Arc::clone(&layer.exporter.queue), 500);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            for _ in 0..count {
+                let span = TraceSpan::begin("shared", |_| ());
+                let other = span.clone();
+                thread::scope(|scope| {
+                    scope.spawn(move || drop(other));
+                    drop(span);
+                });
+            }
+        });
+        queue.finish().unwrap();
+        assert_eq!(told.try_iter().count(), count);
+    }
+
+    #[test]
+    fn a_thread_keeps_a_bounded_number_of_places() {
+        let (layer, _told) = told_layer();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            drop((0..2 * MAX_ENDED).map(|_| TraceSpan::begin("a span", |_| ())).collect::<Vec<_>>());
+        });
+        assert_eq!(ENDED.with(|ended| ended.borrow().len()), MAX_ENDED);
     }
 }
