@@ -24,15 +24,13 @@ mod trace_span;
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
-use opentelemetry::trace::{SpanContext, TraceContextExt as _};
-use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId};
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::registry::LookupSpan;
 use vmcp_config::{SignalExport, Telemetry};
-use vmcp_wire::meta::Trace;
+use vmcp_wire::meta::{Trace, is_traceparent};
 
 pub use self::in_span::{InSpan, in_span};
 pub use self::open_span::OpenSpan;
@@ -150,19 +148,29 @@ pub fn continue_trace(span: &TraceSpan, caller: &IncomingTrace) {
 
 /// Returns the span that a caller's request continues.
 fn parent(caller: &IncomingTrace) -> Option<SpanContext> {
-    caller.context.traceparent.as_ref()?;
-    Some(extracted(&caller.context)).filter(SpanContext::is_valid)
+    let TraceContext { traceparent, tracestate, .. } = &caller.context;
+    span_context(traceparent.as_deref()?, tracestate.as_deref())
 }
 
 /// Returns the span of the HTTP request, where the message has another one.
 fn linked(caller: &IncomingTrace) -> Option<SpanContext> {
-    let traceparent = Some(Cow::Owned(caller.ambient.as_deref()?.to_owned()));
-    Some(extracted(&TraceContext { traceparent, ..TraceContext::default() }))
+    span_context(caller.ambient.as_deref()?, None)
 }
 
-fn extracted(context: &TraceContext) -> SpanContext {
-    let context = TraceContextPropagator::new().extract(&IncomingContext(context));
-    context.span().span_context().clone()
+/// Returns the span that a caller names. The propagator of the SDK returns the same one in a context of its
+/// own, which takes several allocations.
+fn span_context(traceparent: &str, tracestate: Option<&str>) -> Option<SpanContext> {
+    if !is_traceparent(traceparent) {
+        return None;
+    }
+    // Each field has its place.
+    let (trace, span, flags) = (traceparent.get(3..35)?, traceparent.get(36..52)?, traceparent.get(53..55)?);
+    let (mut trace_id, mut span_id) = ([0; 16], [0; 8]);
+    hex::decode_to_slice(trace, &mut trace_id).ok()?;
+    hex::decode_to_slice(span, &mut span_id).ok()?;
+    let flags = TraceFlags::new(u8::from_str_radix(flags, 16).ok()?) & TraceFlags::SAMPLED;
+    let state = tracestate.and_then(|state| state.parse().ok()).unwrap_or_default();
+    Some(SpanContext::new(TraceId::from_bytes(trace_id), SpanId::from_bytes(span_id), flags, true, state))
 }
 
 /// The ids of a span.
@@ -225,20 +233,4 @@ fn trace_id(context: &TraceContext) -> Option<[u8; 16]> {
     let mut id = [0; 16];
     let digits = context.traceparent.as_deref()?.split('-').nth(1)?;
     hex::decode_to_slice(digits, &mut id).ok().map(|()| id)
-}
-
-struct IncomingContext<'a>(&'a TraceContext);
-
-impl Extractor for IncomingContext<'_> {
-    fn get(&self, key: &str) -> Option<&str> {
-        match key {
-            "traceparent" => self.0.traceparent.as_deref(),
-            "tracestate" => self.0.tracestate.as_deref(),
-            _ => None,
-        }
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        vec!["traceparent", "tracestate"]
-    }
 }

@@ -102,11 +102,12 @@ impl OpenSpan {
         parent: Option<&SpanContext>,
         sampling: Sampling,
     ) -> Self {
-        let id = SpanId::from(fastrand::u64(1..));
+        // A range would take a division.
+        let id = SpanId::from(fastrand::u64(..).max(1));
         let context = if let Some(parent) = parent {
             below(parent, id)
         } else {
-            let trace = fastrand::u128(1..);
+            let trace = fastrand::u128(..).max(1);
             let flags = if sampling.takes(trace) { TraceFlags::SAMPLED } else { TraceFlags::default() };
             SpanContext::new(TraceId::from(trace), id, flags, false, TraceState::default())
         };
