@@ -135,11 +135,6 @@ impl Backend {
         self.0.shared.discovered.subscribe()
     }
 
-    /// Reads the last listing, which cannot change meanwhile. A receiver costs more: all threads count it.
-    pub fn read_discovered<T>(&self, read: impl FnOnce(Option<&Discovered>) -> T) -> T {
-        read(self.0.shared.discovered.borrow().as_deref())
-    }
-
     /// Sends a request, connecting first if need be. [`Request::deadline`] limits it, not `spec.timeout`.
     pub async fn request(&self, request: Request<'_>) -> Result<Response, CallError> {
         let shared = &self.0.shared;

@@ -193,7 +193,7 @@ fn span(start: &OperationStart<'_>, name: [&str; 3]) -> TraceSpan {
 
 /// Returns the beginning of a text, at most 256 characters.
 pub fn shortened(text: &str) -> Cow<'_, str> {
-    // As many bytes are no more characters.
+    // A character takes at least one byte.
     if text.len() <= MAX_CHARACTERS {
         return Cow::Borrowed(text);
     }

@@ -72,7 +72,7 @@ struct Shard {
 /// A batch that takes the next span of its threads.
 struct OpenBatch {
     spans: SpanBatch,
-    /// True once its spans are no longer exported.
+    /// True after the last export.
     is_closed: bool,
 }
 
@@ -107,7 +107,7 @@ impl Waiting {
         self.full.push_back(mem::replace(open, next));
     }
 
-    /// Counts an exported batch of this many bytes off, and keeps its memory.
+    /// Subtracts the bytes of an exported batch, and keeps its memory.
     fn release(&mut self, bytes: usize, memory: Vec<u8>) {
         self.bytes -= bytes;
         if memory.capacity() > 0 && self.spares.len() < MAX_SPARES {
@@ -146,7 +146,7 @@ impl Shared {
         fits
     }
 
-    /// Takes the spans of all open batches, and frees the memory of a batch that got none `at_interval`.
+    /// Takes the spans of all open batches. `at_interval`, frees the memory of batches that got none.
     fn take_open(&self, at_interval: bool, is_last: bool) {
         let mut has_spans = false;
         for shard in &self.shards {
@@ -270,7 +270,7 @@ impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
         loop {
             let mut waiting = self.shared.waiting.lock();
             let wait = self.shared.changed.wait_while_until(&mut waiting, |it| !it.is_due(), due);
-            // Busy threads, whose full batches end each wait, hold up the spans of no other one.
+            // Full batches of busy threads end each wait early; the spans of other threads are due all the same.
             let at_interval = wait.timed_out() || Instant::now() >= due;
             let is_ended = waiting.is_ended;
             let flushes = mem::take(&mut waiting.flushes);

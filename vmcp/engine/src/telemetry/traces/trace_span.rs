@@ -53,7 +53,8 @@ impl SpanExporter {
         Self { queue: Arc::new(queue), sampling }
     }
 
-    /// Makes this exporter the `other` one. Equal ones stay as they are, with their reference counts.
+    /// Becomes the `other` exporter. The handle of the same queue stays: a new handle would change the
+    /// reference count, which all threads share.
     fn become_equal(&mut self, other: &Self) {
         if !Arc::ptr_eq(&self.queue, &other.queue) {
             self.queue = Arc::clone(&other.queue);
@@ -68,8 +69,7 @@ pub struct TraceSpan(Option<Arc<LiveSpan>>);
 
 struct LiveSpan {
     open: Mutex<OpenSpan>,
-    /// Shared by all spans, so it stays when the place is used again: threads that change its reference count
-    /// wait for each other.
+    /// Stays when the next span takes the place.
     exporter: SpanExporter,
     is_ended: bool,
 }
@@ -224,7 +224,7 @@ impl LiveSpan {
         TraceSpan::start(&self.exporter, begin, fill)
     }
 
-    /// Gives a handle up. The last one ends the span, whose place the thread keeps.
+    /// Drops a handle. The last one ends the span, whose place the thread keeps.
     fn leave(mut live: Arc<Self>) {
         // Of two last handles that are dropped at once, each may see the other one. Then the place is freed,
         // and its drop ends the span.

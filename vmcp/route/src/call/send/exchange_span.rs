@@ -7,6 +7,7 @@ use vmcp_config::{Backend, Transport};
 
 use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
+use vmcp_engine::engine::Snapshot;
 use vmcp_engine::telemetry;
 use vmcp_engine::telemetry::metrics::method_label;
 use vmcp_engine::telemetry::operations::shortened;
@@ -34,6 +35,7 @@ pub(super) fn begin(
     parent: &TraceSpan,
     target: &BackendTarget<'_>,
     backend: &vmcp_backend::Backend,
+    snapshot: &Snapshot,
 ) -> TraceSpan {
     // The id of the request is noted when the request is sent.
     parent.below("exchange", |open| {
@@ -50,10 +52,8 @@ pub(super) fn begin(
         open.rename(&[method_label(&target.method), gap, name]);
         open.client();
         open.text("mcp.method.name", &shortened(&target.method));
-        backend.read_discovered(|listed| {
-            let revision = listed.and_then(|listed| listed.revision.as_deref());
-            open.optional("mcp.protocol.version", revision.map(shortened).as_deref());
-        });
+        let revision = snapshot.revision_of(target.backend);
+        open.optional("mcp.protocol.version", revision.map(shortened).as_deref());
         open.text("network.transport", transport(backend.spec()));
         open.optional("network.protocol.name", protocol(backend.spec()));
         open.optional("gen_ai.tool.name", tool);
