@@ -24,7 +24,7 @@ mod trace_span;
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId};
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -72,12 +72,18 @@ impl Exporter {
         Ok(Self { spans: SpanExporter::new(queue, sampling) })
     }
 
-    /// Returns the layer by which spans find this exporter. It adds vmcp's own log lines to them.
+    /// Returns the layer that adds vmcp's own log lines to spans. In tests, spans find this exporter by it.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
         SpanEvents { exporter: self.spans.clone() }.with_filter(own_lines())
+    }
+
+    /// Exports the spans of all threads. The layer serves the threads of its subscriber too, at the cost of a
+    /// look through the layers for each request.
+    pub(super) fn serve_process(&self) {
+        self.spans.serve_process();
     }
 
     pub(super) fn shutdown(self) {
@@ -203,10 +209,11 @@ pub(crate) fn exemplar(span: &TraceSpan) -> Option<TraceLabels> {
 /// client's.
 pub fn outgoing(span: &TraceSpan, caller: &TraceContext) -> TraceContext {
     let within = span.read_mut(|open| {
-        let tracestate = open.context().trace_state().header();
+        let state = open.context().trace_state();
+        let tracestate = (*state != TraceState::NONE).then(|| state.header());
         TraceContext {
             traceparent: traceparent(open.context()).map(Cow::Owned),
-            tracestate: (!tracestate.is_empty()).then_some(Cow::Owned(tracestate)),
+            tracestate: tracestate.filter(|state| !state.is_empty()).map(Cow::Owned),
             baggage: caller.baggage.clone(),
         }
     });

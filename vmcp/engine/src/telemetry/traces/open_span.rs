@@ -324,7 +324,9 @@ fn below(parent: &SpanContext, id: SpanId) -> SpanContext {
 fn write_context(message: &mut ProtobufWriter, context: &SpanContext) {
     message.bytes(1, &context.trace_id().to_bytes());
     message.bytes(2, &context.span_id().to_bytes());
-    message.text(3, &context.trace_state().header());
+    if *context.trace_state() != TraceState::NONE {
+        message.text(3, &context.trace_state().header());
+    }
 }
 
 fn write_status(message: &mut ProtobufWriter, status: &Status) {

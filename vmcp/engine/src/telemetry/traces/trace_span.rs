@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use opentelemetry::trace::SpanContext;
@@ -23,6 +23,9 @@ use super::span_queue::SpanQueue;
 
 /// True once this process has exported spans: without an exporter, a span costs this load.
 static IS_EXPORTING: AtomicBool = AtomicBool::new(false);
+
+/// The exporter of all threads. Tests have one for each thread, behind the thread's subscriber.
+static OF_PROCESS: OnceLock<SpanExporter> = OnceLock::new();
 
 thread_local! {
     /// The span that the thread is in.
@@ -51,6 +54,12 @@ impl SpanExporter {
     pub(super) fn new(queue: SpanQueue, sampling: Sampling) -> Self {
         IS_EXPORTING.store(true, Ordering::Relaxed);
         Self { queue: Arc::new(queue), sampling }
+    }
+
+    /// Serves all threads, unless another exporter does.
+    pub(super) fn serve_process(&self) {
+        // The first one stays.
+        let _ = OF_PROCESS.set(self.clone());
     }
 
     /// Becomes the `other` exporter. The handle of the same queue stays: a new handle would change the
@@ -125,6 +134,9 @@ impl TraceSpan {
     ) -> Self {
         if !is_exporting() {
             return Self(None);
+        }
+        if let Some(exporter) = OF_PROCESS.get() {
+            return Self::start(exporter, |memory| begin(memory, exporter.sampling), fill);
         }
         let mut work = Some((begin, fill));
         let begun = dispatcher::get_default(|subscriber| {
