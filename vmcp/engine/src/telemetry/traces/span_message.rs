@@ -2,6 +2,7 @@
 //!
 //! Source: opentelemetry/proto/trace/v1/trace.proto, whose numbers of fields these are.
 
+use std::mem;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -57,6 +58,13 @@ impl SpanBatch {
     pub(super) fn add(&mut self, span: &[u8]) {
         self.message.bytes(2, span);
         self.count += 1;
+    }
+
+    /// Moves the spans of another batch behind those of this one.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        self.message.fields(other.message.as_bytes().get(other.room..).unwrap_or_default());
+        self.count += other.count;
+        *other = Self::within(mem::take(&mut other.message).into_bytes(), other.room);
     }
 
     /// True if no further span fits.

@@ -35,6 +35,8 @@ const MAX_WAITING_BYTES: usize = 8 << 20;
 const MAX_FULL_BYTES: usize = MAX_WAITING_BYTES - (SHARDS + 1) * BATCH_BYTES;
 /// Number of open batches. More threads than these share them.
 const SHARDS: usize = 8;
+/// Bytes of the memory of a full batch, unless its last span is a large one.
+const USUAL_BYTES: usize = BATCH_BYTES + (32 << 10);
 /// Most bytes of a request whose memory is used again: a full batch with a last span of a usual size.
 const MAX_REUSED_BYTES: usize = 2 * BATCH_BYTES;
 /// Most buffers of exported batches that wait for the next ones.
@@ -100,10 +102,19 @@ impl Waiting {
         !self.full.is_empty() || !self.flushes.is_empty() || self.is_ended
     }
 
-    /// Takes the spans of an open batch, which goes on in other memory.
+    /// Takes the spans of an open batch: into the last batch if there is room, so that few spans of many
+    /// threads make one request. A full batch goes on in other memory.
     fn take(&mut self, open: &mut SpanBatch) {
-        let next = SpanBatch::within(self.spares.pop().unwrap_or_default(), self.room);
         self.bytes += open.bytes();
+        if let Some(last) = self.full.back_mut()
+            && last.bytes() + open.bytes() <= BATCH_BYTES
+        {
+            return last.append(open);
+        }
+        // The threads of a full batch fill the next one too: memory that grows would be copied.
+        let usual = if open.is_full() { USUAL_BYTES } else { 0 };
+        let memory = self.spares.pop().unwrap_or_else(|| Vec::with_capacity(usual));
+        let next = SpanBatch::within(memory, self.room);
         self.full.push_back(mem::replace(open, next));
     }
 

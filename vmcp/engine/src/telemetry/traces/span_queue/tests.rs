@@ -78,9 +78,24 @@ fn spans_of_all_threads_are_exported() {
         }
     });
     queue.finish().unwrap();
-    let requests: Vec<_> = told.try_iter().collect();
-    assert_eq!(requests.iter().sum::<usize>(), 2 * SHARDS * 10);
-    assert!(requests.len() <= SHARDS, "one request for the threads of a shard: {requests:?}");
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [2 * SHARDS * 10], "one request");
+}
+
+#[test]
+fn batches_are_put_together_up_to_the_bytes_of_a_request() {
+    let shared = Shared::new(10);
+    let mut waiting = shared.waiting.lock();
+    let half = vec![0; BATCH_BYTES / 2 - 100];
+    for (count, bytes) in [(1, half.len()), (1, 2 * half.len()), (2, 3 * half.len())] {
+        let mut open = SpanBatch::within(Vec::new(), 10);
+        open.add(&half);
+        waiting.take(&mut open);
+        assert_eq!((waiting.full.len(), open.count(), open.bytes()), (count, 0, 0));
+        // Each span has its key and its length.
+        assert!((bytes..bytes + 100).contains(&waiting.bytes), "{} of {bytes}", waiting.bytes);
+    }
+    let counts: Vec<_> = waiting.full.iter().map(SpanBatch::count).collect();
+    assert_eq!(counts, [2, 1]);
 }
 
 #[test]
