@@ -281,7 +281,7 @@ impl<S: Fn(Bytes) -> Result<Bytes, String>> ExportThread<S> {
         loop {
             let mut waiting = self.shared.waiting.lock();
             let wait = self.shared.changed.wait_while_until(&mut waiting, |it| !it.is_due(), due);
-            // Full batches of busy threads end each wait early; the spans of other threads are due all the same.
+            // Full batches of busy threads end each wait early; the spans of other threads are due as well.
             let at_interval = wait.timed_out() || Instant::now() >= due;
             let is_ended = waiting.is_ended;
             let flushes = mem::take(&mut waiting.flushes);
