@@ -66,6 +66,9 @@ pub fn init(logs: &logs::LogSettings, exports: &vmcp_config::Telemetry) -> Resul
         all.push(lines.layer(logs)?);
     }
     tracing_subscriber::registry().with(all).try_init().map_err(|_| TelemetryError::AlreadyInstalled)?;
+    if let Some(exporter) = &traces {
+        exporter.serve_process();
+    }
     Ok(Telemetry { traces, log_lines, _log: log })
 }
 

@@ -19,7 +19,7 @@ pub(crate) use vmcp_engine::context_key::ContextKey;
 pub(crate) use vmcp_engine::engine::linked_uris::LinkOwner;
 use vmcp_engine::engine::{Engine, Snapshot, View};
 use vmcp_engine::telemetry::calls::{CallRecord, CallRecorder, Origin, Refusal};
-use vmcp_engine::telemetry::traces::{self, TraceContext};
+use vmcp_engine::telemetry::traces::TraceContext;
 
 /// The client of a request, and the way to reach it while the request runs.
 #[derive(Clone, Default)]
@@ -33,8 +33,10 @@ pub struct Caller {
     pub era: Era,
     /// Facts about the client that a backend may be told.
     pub client: ClientFacts,
-    /// The trace that the request belongs to.
+    /// The trace that the client sent; requests to backends continue it where spans are not exported.
     pub trace: TraceContext,
+    /// Id of the trace that the request belongs to.
+    pub trace_id: Option<[u8; 16]>,
     /// The session, in the legacy era.
     pub session: Option<SessionId>,
     /// The context that a client without a session names in `_meta`.
@@ -101,7 +103,7 @@ impl CallContext<'_> {
             method: Some(method),
             subject: Some(subject),
             session: self.caller.session,
-            trace: traces::trace_id(&self.caller.trace),
+            trace: self.caller.trace_id,
         });
     }
 
@@ -109,7 +111,7 @@ impl CallContext<'_> {
     pub fn start_record(self, origin: Origin) -> CallRecorder {
         let mut record = CallRecord::begin(self.caller.principal.clone(), self.caller.session, origin);
         record.context = self.caller.context;
-        record.trace = traces::trace_id(&self.caller.trace);
+        record.trace = self.caller.trace_id;
         record.client_era = Some(self.caller.era);
         CallRecorder::start(self.engine.call_observers(), record)
     }

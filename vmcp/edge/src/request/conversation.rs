@@ -132,6 +132,7 @@ impl Conversation {
             client: facts,
             // Set by the dispatch, whose span is between.
             trace: TraceContext::default(),
+            trace_id: None,
             // On stdio a modern client has a session too, for cancellation; to backends a session would mean
             // state.
             session: peer.session.filter(|_| peer.era == Era::Legacy),

@@ -65,7 +65,8 @@ impl Dispatch<'_> {
     ) -> EncodedResponse {
         let mut operation = operation::begin(self, &trace);
         let span = operation.span();
-        let caller = Caller { trace: traces::outgoing(span, &trace.context), ..caller };
+        let trace_id = traces::trace_of(span, &trace.context);
+        let caller = Caller { trace: trace.context, trace_id, ..caller };
         let mut response = self.run_traced(caller, continues, span).await;
         let failure = response.failure.take();
         match response.rest.take() {

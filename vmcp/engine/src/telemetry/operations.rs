@@ -174,7 +174,7 @@ fn span(start: &OperationStart<'_>, name: [&str; 3]) -> TraceSpan {
         open.text("network.transport", start.transport);
         open.optional("network.protocol.name", (start.transport == super::TCP).then_some("http"));
         open.optional("mcp.session.id", start.session.map(hex::encode).as_deref());
-        open.optional("client.address", start.address.map(|address| address.to_string()).as_deref());
+        open.shown("client.address", start.address.as_ref());
         if start.method == methods::TOOLS_CALL {
             open.text("gen_ai.operation.name", "execute_tool");
         }
@@ -193,6 +193,10 @@ fn span(start: &OperationStart<'_>, name: [&str; 3]) -> TraceSpan {
 
 /// Returns the beginning of a text, at most 256 characters.
 pub fn shortened(text: &str) -> Cow<'_, str> {
+    // A character takes at least one byte.
+    if text.len() <= MAX_CHARACTERS {
+        return Cow::Borrowed(text);
+    }
     match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),
@@ -202,6 +206,18 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_cut_by_its_characters() {
+        for (character, count) in
+            [("a", MAX_CHARACTERS), ("ä", MAX_CHARACTERS), ("😀", MAX_CHARACTERS), ("ä", 1)]
+        {
+            let text = character.repeat(count);
+            assert!(matches!(shortened(&text), Cow::Borrowed(same) if same == text));
+            let long = character.repeat(MAX_CHARACTERS + 1);
+            assert_eq!(shortened(&long), format!("{}…", character.repeat(MAX_CHARACTERS)));
+        }
+    }
 
     #[test]
     fn a_flood_of_clients_texts_makes_two_series() {

@@ -24,15 +24,13 @@ mod trace_span;
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
-use opentelemetry::trace::{SpanContext, TraceContextExt as _};
-use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::registry::LookupSpan;
 use vmcp_config::{SignalExport, Telemetry};
-use vmcp_wire::meta::Trace;
+use vmcp_wire::meta::{Trace, is_traceparent};
 
 pub use self::in_span::{InSpan, in_span};
 pub use self::open_span::OpenSpan;
@@ -74,12 +72,18 @@ impl Exporter {
         Ok(Self { spans: SpanExporter::new(queue, sampling) })
     }
 
-    /// Returns the layer by which spans find this exporter. It adds vmcp's own log lines to them.
+    /// Returns the layer that adds vmcp's own log lines to spans. In tests, spans find this exporter by it.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
         SpanEvents { exporter: self.spans.clone() }.with_filter(own_lines())
+    }
+
+    /// Exports the spans of all threads. The layer serves the threads of its subscriber too, at the cost of a
+    /// look through the layers for each request.
+    pub(super) fn serve_process(&self) {
+        self.spans.serve_process();
     }
 
     pub(super) fn shutdown(self) {
@@ -96,7 +100,7 @@ fn own_lines() -> Targets {
 
 /// Notes the id of a request to a backend in the span of that request.
 fn note_request_id(id: u64) {
-    TraceSpan::current().fill(|open| open.note_request_id(id));
+    TraceSpan::fill_current(|open| open.note_request_id(id));
 }
 
 /// The trace context of a request as it came.
@@ -150,19 +154,29 @@ pub fn continue_trace(span: &TraceSpan, caller: &IncomingTrace) {
 
 /// Returns the span that a caller's request continues.
 fn parent(caller: &IncomingTrace) -> Option<SpanContext> {
-    caller.context.traceparent.as_ref()?;
-    Some(extracted(&caller.context)).filter(SpanContext::is_valid)
+    let TraceContext { traceparent, tracestate, .. } = &caller.context;
+    span_context(traceparent.as_deref()?, tracestate.as_deref())
 }
 
 /// Returns the span of the HTTP request, where the message has another one.
 fn linked(caller: &IncomingTrace) -> Option<SpanContext> {
-    let traceparent = Some(Cow::Owned(caller.ambient.as_deref()?.to_owned()));
-    Some(extracted(&TraceContext { traceparent, ..TraceContext::default() }))
+    span_context(caller.ambient.as_deref()?, None)
 }
 
-fn extracted(context: &TraceContext) -> SpanContext {
-    let context = TraceContextPropagator::new().extract(&IncomingContext(context));
-    context.span().span_context().clone()
+/// Returns the span that a caller names. The propagator of the SDK returns the same one in a context of its
+/// own, which takes several allocations.
+fn span_context(traceparent: &str, tracestate: Option<&str>) -> Option<SpanContext> {
+    if !is_traceparent(traceparent) {
+        return None;
+    }
+    // Each field has its place.
+    let (trace, span, flags) = (traceparent.get(3..35)?, traceparent.get(36..52)?, traceparent.get(53..55)?);
+    let (mut trace_id, mut span_id) = ([0; 16], [0; 8]);
+    hex::decode_to_slice(trace, &mut trace_id).ok()?;
+    hex::decode_to_slice(span, &mut span_id).ok()?;
+    let flags = TraceFlags::new(u8::from_str_radix(flags, 16).ok()?) & TraceFlags::SAMPLED;
+    let state = tracestate.and_then(|state| state.parse().ok()).unwrap_or_default();
+    Some(SpanContext::new(TraceId::from_bytes(trace_id), SpanId::from_bytes(span_id), flags, true, state))
 }
 
 /// The ids of a span.
@@ -195,10 +209,11 @@ pub(crate) fn exemplar(span: &TraceSpan) -> Option<TraceLabels> {
 /// client's.
 pub fn outgoing(span: &TraceSpan, caller: &TraceContext) -> TraceContext {
     let within = span.read_mut(|open| {
-        let tracestate = open.context().trace_state().header();
+        let state = open.context().trace_state();
+        let tracestate = (*state != TraceState::NONE).then(|| state.header());
         TraceContext {
             traceparent: traceparent(open.context()).map(Cow::Owned),
-            tracestate: (!tracestate.is_empty()).then_some(Cow::Owned(tracestate)),
+            tracestate: tracestate.filter(|state| !state.is_empty()).map(Cow::Owned),
             baggage: caller.baggage.clone(),
         }
     });
@@ -215,25 +230,14 @@ fn traceparent(context: &SpanContext) -> Option<String> {
     String::from_utf8([&b"00-"[..], trace.as_slice(), b"-", span.as_slice(), flags].concat()).ok()
 }
 
+/// Returns the id of a request's trace: that of its span when spans are exported, else the client's.
+pub fn trace_of(span: &TraceSpan, caller: &TraceContext) -> Option<[u8; 16]> {
+    ids(span).map_or_else(|| trace_id(caller), |ids| Some(ids.trace))
+}
+
 /// Returns the trace id of a context.
-pub fn trace_id(context: &TraceContext) -> Option<[u8; 16]> {
+fn trace_id(context: &TraceContext) -> Option<[u8; 16]> {
     let mut id = [0; 16];
     let digits = context.traceparent.as_deref()?.split('-').nth(1)?;
     hex::decode_to_slice(digits, &mut id).ok().map(|()| id)
-}
-
-struct IncomingContext<'a>(&'a TraceContext);
-
-impl Extractor for IncomingContext<'_> {
-    fn get(&self, key: &str) -> Option<&str> {
-        match key {
-            "traceparent" => self.0.traceparent.as_deref(),
-            "tracestate" => self.0.tracestate.as_deref(),
-            _ => None,
-        }
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        vec!["traceparent", "tracestate"]
-    }
 }

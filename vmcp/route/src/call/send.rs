@@ -190,7 +190,7 @@ impl Exchange<'_> {
         }
         let backend = backend(snapshot, target)?;
         let caller = context.caller;
-        let exchange = exchange_span::begin(span, target, backend);
+        let exchange = exchange_span::begin(span, target, backend, snapshot);
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
         let mut client = question_source::told_client(context, target.backend);
         if matches!(target.item, Item::Tool(_)) && is_read {

@@ -1,5 +1,7 @@
 //! [`RequestMeta`]: rewrites the reserved keys of `_meta` in a request for a backend. All other keys pass.
 
+use std::borrow::Cow;
+
 use vmcp_json::text;
 
 use crate::message::era::Revision;
@@ -84,8 +86,10 @@ impl<'a> RequestMeta<'a> {
         }
         let Trace { traceparent, tracestate, baggage } = &self.trace;
         for (key, value) in [(TRACEPARENT, traceparent), (TRACESTATE, tracestate), (BAGGAGE, baggage)] {
-            if let Some(value) = value {
-                splice.set(key, text::quoted(value));
+            match value {
+                Some(Cow::Borrowed(value)) => splice.set_string(key, value),
+                Some(Cow::Owned(value)) => splice.set(key, text::quoted(value)),
+                None => {}
             }
         }
         splice
@@ -109,6 +113,25 @@ mod tests {
         assert_eq!(rewritten(meta, &RequestMeta::default()), r#"{"progressToken" : 7,"com.example/x":[1]}"#);
         let of_a_task = r#"{"io.modelcontextprotocol/related-task":{"taskId":"t"}}"#;
         assert_eq!(rewritten(of_a_task, &RequestMeta::default()), of_a_task);
+    }
+
+    #[test]
+    fn a_trace_is_added_or_replaced_with_its_escapes() {
+        let own = Trace {
+            traceparent: Some("00-1".into()),
+            tracestate: Some("a=1".to_owned().into()),
+            baggage: Some("name=\"b\\\"".into()),
+        };
+        for (trace, meta) in [(own.clone(), "{}"), (own.borrowed(), r#"{"x":1}"#), (own.borrowed(), "{}")] {
+            let changes = RequestMeta { trace, ..RequestMeta::default() };
+            let expected = r#""traceparent":"00-1","tracestate":"a=1","baggage":"name=\"b\\\""}"#;
+            assert!(rewritten(meta, &changes).ends_with(expected), "{}", rewritten(meta, &changes));
+        }
+        let changes = RequestMeta { trace: own.borrowed(), ..RequestMeta::default() };
+        assert_eq!(
+            rewritten(r#"{"baggage":"c=2","traceparent":"00-2","y":"z","tracestate":"d=4"}"#, &changes),
+            r#"{"baggage":"name=\"b\\\"","traceparent":"00-1","y":"z","tracestate":"a=1"}"#
+        );
     }
 
     #[test]

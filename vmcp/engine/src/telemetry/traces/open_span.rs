@@ -7,17 +7,22 @@
 mod tests;
 
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::mem;
 use std::time::SystemTime;
 
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use vmcp_json::decimal::Decimal;
 
 use super::protobuf::ProtobufWriter;
 use super::span_message::{AttributeValue, nanoseconds, write_attribute};
 
 /// Most attributes, events and links of a span, each; further ones are counted. These are the SDK's limits.
 const MAX_OF_EACH: u32 = 128;
-/// Bytes that the attributes of most spans need.
+/// Bytes that most spans need.
 const USUAL_BYTES: usize = 512;
+/// Most bytes that stay for the next span of a thread; those of a larger span are freed.
+const MAX_KEPT_BYTES: usize = 2_048;
 /// Key of the id that a request has on its connection.
 const REQUEST_ID: &str = "jsonrpc.request.id";
 /// Flags of a span or link beside those of W3C: the other context is known to be local or remote, and it is
@@ -56,11 +61,12 @@ pub struct OpenSpan {
     is_call: bool,
     /// Id of the newest request to a backend, which a retry replaces.
     request_id: Option<u64>,
-    name: Cow<'static, str>,
+    /// The name, until another one is among the fields.
+    name: &'static str,
     kind: SpanKind,
     status: Status,
     start: SystemTime,
-    /// Attributes, events and links, as fields of the message.
+    /// The fields of the message so far: attributes, events, links, and a name that was set later.
     fields: ProtobufWriter,
     attributes: Count,
     events: Count,
@@ -88,17 +94,27 @@ impl Count {
 }
 
 impl OpenSpan {
-    /// Begins a span now: below `parent`, which decides about its export, or as the first one of a trace.
-    pub(super) fn begin(name: &'static str, parent: Option<&SpanContext>, sampling: Sampling) -> Self {
-        let id = SpanId::from(fastrand::u64(1..));
+    /// Begins a span now: below `parent`, which decides about its export, or as the first one of a trace. It
+    /// grows in `memory`, which is empty.
+    pub(super) fn begin(
+        mut memory: ProtobufWriter,
+        name: &'static str,
+        parent: Option<&SpanContext>,
+        sampling: Sampling,
+    ) -> Self {
+        // A range would take a division.
+        let id = SpanId::from(fastrand::u64(..).max(1));
         let context = if let Some(parent) = parent {
             below(parent, id)
         } else {
-            let trace = fastrand::u128(1..);
+            let trace = fastrand::u128(..).max(1);
             let flags = if sampling.takes(trace) { TraceFlags::SAMPLED } else { TraceFlags::default() };
             SpanContext::new(TraceId::from(trace), id, flags, false, TraceState::default())
         };
         let is_recorded = context.is_sampled();
+        if is_recorded {
+            memory.reserve(USUAL_BYTES);
+        }
         Self {
             context,
             parent: parent.map_or(SpanId::INVALID, SpanContext::span_id),
@@ -106,11 +122,11 @@ impl OpenSpan {
             is_recorded,
             is_call: false,
             request_id: None,
-            name: Cow::Borrowed(name),
+            name,
             kind: SpanKind::Internal,
             status: Status::Unset,
             start: SystemTime::now(),
-            fields: ProtobufWriter::with_capacity(if is_recorded { USUAL_BYTES } else { 0 }),
+            fields: memory,
             attributes: Count::default(),
             events: Count::default(),
             links: Count::default(),
@@ -145,7 +161,9 @@ impl OpenSpan {
     /// Replaces the name by the words of `parts`, one after the other.
     pub fn rename(&mut self, parts: &[&str]) {
         if self.is_recorded {
-            self.name = Cow::Owned(parts.concat());
+            // A reader takes the last one.
+            self.fields.parts(5, parts);
+            self.name = "";
         }
     }
 
@@ -173,6 +191,18 @@ impl OpenSpan {
     pub fn optional(&mut self, key: &'static str, value: Option<&str>) {
         if let Some(value) = value {
             self.text(key, value);
+        }
+    }
+
+    /// Adds an attribute of the text that shows a value, if there is one.
+    pub fn shown(&mut self, key: &'static str, value: Option<&impl Display>) {
+        if let Some(value) = value
+            && self.admits_attribute()
+        {
+            self.fields.message(9, |attribute| {
+                attribute.text(1, key);
+                attribute.message(2, |text| text.shown(1, value));
+            });
         }
     }
 
@@ -217,13 +247,18 @@ impl OpenSpan {
 
     /// Adds an attribute.
     pub(super) fn attribute(&mut self, key: &str, value: AttributeValue<'_>) {
-        if !self.is_recorded || !self.attributes.admit() {
+        if !self.admits_attribute() {
             return;
         }
         match value {
             AttributeValue::Text(text) => self.fields.text_pair(9, key, text),
             value => self.fields.message(9, |attribute| write_attribute(attribute, key, value)),
         }
+    }
+
+    /// Counts one more attribute; returns false if it is to be dropped.
+    fn admits_attribute(&mut self) -> bool {
+        self.is_recorded && self.attributes.admit()
     }
 
     /// Adds an event, which is encoded.
@@ -243,25 +278,39 @@ impl OpenSpan {
         }
     }
 
-    /// Writes the span, which ends at `end`.
-    pub(super) fn write(&self, message: &mut ProtobufWriter, end: SystemTime) {
-        write_context(message, &self.context);
+    /// Ends the span at `end` and returns its message; once.
+    pub(super) fn encode(&mut self, end: SystemTime) -> &[u8] {
+        let is_recorded = self.is_recorded;
+        let Self { context, fields, .. } = self;
+        write_context(fields, context);
         if self.parent != SpanId::INVALID {
-            message.bytes(4, &self.parent.to_bytes());
+            fields.bytes(4, &self.parent.to_bytes());
         }
-        message.text(5, &self.name);
-        message.varint(6, kind_number(&self.kind));
-        message.fixed64(7, nanoseconds(self.start));
-        message.fixed64(8, nanoseconds(end));
-        message.fields(self.fields.as_bytes());
-        if let Some(id) = self.request_id.filter(|_| self.is_recorded) {
-            message.text_pair(9, REQUEST_ID, &id.to_string());
+        fields.text(5, self.name);
+        fields.varint(6, kind_number(&self.kind));
+        fields.fixed64(7, nanoseconds(self.start));
+        fields.fixed64(8, nanoseconds(end));
+        if let Some(id) = self.request_id.filter(|_| is_recorded) {
+            fields.text_pair(9, REQUEST_ID, Decimal::new(id).as_str());
         }
-        message.count(10, self.attributes.dropped);
-        message.count(12, self.events.dropped);
-        message.count(14, self.links.dropped);
-        message.message(15, |message| write_status(message, &self.status));
-        message.fixed32(16, flags(&self.context, self.parent_is_remote));
+        fields.count(10, self.attributes.dropped);
+        fields.count(12, self.events.dropped);
+        fields.count(14, self.links.dropped);
+        fields.message(15, |message| write_status(message, &self.status));
+        fields.fixed32(16, flags(context, self.parent_is_remote));
+        fields.as_bytes()
+    }
+
+    /// Frees the texts of clients. The span has ended, and waits for the next one in its place.
+    pub(super) fn clear(&mut self) {
+        self.context = SpanContext::NONE;
+        self.status = Status::Unset;
+        self.fields.clear(MAX_KEPT_BYTES);
+    }
+
+    /// Takes the memory of a span that was [cleared](Self::clear).
+    pub(super) fn take_memory(&mut self) -> ProtobufWriter {
+        mem::take(&mut self.fields)
     }
 }
 
@@ -275,7 +324,9 @@ fn below(parent: &SpanContext, id: SpanId) -> SpanContext {
 fn write_context(message: &mut ProtobufWriter, context: &SpanContext) {
     message.bytes(1, &context.trace_id().to_bytes());
     message.bytes(2, &context.span_id().to_bytes());
-    message.text(3, &context.trace_state().header());
+    if *context.trace_state() != TraceState::NONE {
+        message.text(3, &context.trace_state().header());
+    }
 }
 
 fn write_status(message: &mut ProtobufWriter, status: &Status) {

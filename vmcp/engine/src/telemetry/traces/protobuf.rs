@@ -2,6 +2,9 @@
 //!
 //! Source: protobuf.dev/programming-guides/encoding.
 
+use std::fmt::Display;
+use std::io::Write as _;
+
 /// Wire types: the low three bits of a field's key.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
@@ -10,6 +13,8 @@ const FIXED32: u32 = 5;
 
 /// Lowest value that does not fit into one byte of a varint, and the bit of a byte that another one follows.
 const CONTINUES: u64 = 0x80;
+/// Highest number of a field whose key takes one byte.
+const MAX_SHORT_FIELD: u32 = 15;
 
 /// A message under construction. A reader takes fields in any order, and an absent field as its default.
 #[derive(Debug, Default)]
@@ -18,11 +23,6 @@ pub(super) struct ProtobufWriter {
 }
 
 impl ProtobufWriter {
-    /// Begins an empty message.
-    pub(super) fn with_capacity(bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes) }
-    }
-
     /// The fields so far.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -31,6 +31,20 @@ impl ProtobufWriter {
     /// Appends fields to these bytes.
     pub(super) fn within(bytes: Vec<u8>) -> Self {
         Self { bytes }
+    }
+
+    /// Makes room for `bytes` more bytes.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
+    /// Removes all fields, and keeps the memory unless it has more than `most` bytes.
+    pub(super) fn clear(&mut self, most: usize) {
+        if self.bytes.capacity() > most {
+            self.bytes = Vec::new();
+        } else {
+            self.bytes.clear();
+        }
     }
 
     /// Returns the message.
@@ -82,6 +96,22 @@ impl ProtobufWriter {
         }
     }
 
+    /// Writes the text of `parts`, one after the other, also if it is empty.
+    pub(super) fn parts(&mut self, field: u32, parts: &[&str]) {
+        self.begin_message(field, parts.iter().map(|part| part.len()).sum());
+        for part in parts {
+            self.bytes.extend_from_slice(part.as_bytes());
+        }
+    }
+
+    /// Writes a value as the text that shows it.
+    pub(super) fn shown(&mut self, field: u32, value: &impl Display) {
+        self.message(field, |text| {
+            // Writing into memory does not fail.
+            let _ = write!(text.bytes, "{value}");
+        });
+    }
+
     /// Writes a message, also if it is empty.
     pub(super) fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         self.key(field, LENGTH_DELIMITED);
@@ -105,6 +135,16 @@ impl ProtobufWriter {
         let outer = 1 + varint_bytes(key.len()) + key.len() + 1 + varint_bytes(inner) + inner;
         // The key and the length of the message itself take at most ten bytes each.
         self.bytes.reserve(20 + outer);
+        if field <= MAX_SHORT_FIELD && outer < CONTINUES as usize {
+            // Most attributes: each key and length takes one byte.
+            let of_key = [short_key(field), outer as u8, short_key(1), key.len() as u8];
+            let of_value = [short_key(2), inner as u8, short_key(1), value.len() as u8];
+            self.bytes.extend_from_slice(&of_key);
+            self.bytes.extend_from_slice(key.as_bytes());
+            self.bytes.extend_from_slice(&of_value);
+            self.bytes.extend_from_slice(value.as_bytes());
+            return;
+        }
         self.begin_message(field, outer);
         self.bytes(1, key.as_bytes());
         self.begin_message(2, inner);
@@ -138,6 +178,11 @@ impl ProtobufWriter {
         }
         self.bytes.push(left as u8);
     }
+}
+
+/// Returns the key of a text or a message whose number is at most [`MAX_SHORT_FIELD`].
+const fn short_key(field: u32) -> u8 {
+    ((field << 3) | LENGTH_DELIMITED) as u8
 }
 
 /// Returns the bytes of a varint.
@@ -188,15 +233,44 @@ mod tests {
 
     #[test]
     fn a_text_pair_is_a_message_of_messages_whatever_the_lengths() {
-        for length in [0, 1, 119, 120, 123, 124, 127, 128, 300, 16_384, 3_000_000] {
-            let (key, value) = ("k".repeat(length % 200 + 1), "v".repeat(length));
-            let (mut at_once, mut nested) = (ProtobufWriter::default(), ProtobufWriter::default());
-            at_once.text_pair(9, &key, &value);
-            nested.message(9, |pair| {
-                pair.bytes(1, key.as_bytes());
-                pair.message(2, |inner| inner.bytes(1, value.as_bytes()));
-            });
-            assert!(at_once.into_bytes() == nested.into_bytes(), "{length}");
+        let lengths = (0..140).chain([300, 16_384, 3_000_000]);
+        for (length, key_length) in lengths.flat_map(|length| [1, 20, 120, 130].map(|key| (length, key))) {
+            for field in [9, 15, 16] {
+                let (key, value) = ("k".repeat(key_length), "v".repeat(length));
+                let (mut at_once, mut nested) = (ProtobufWriter::default(), ProtobufWriter::default());
+                at_once.text_pair(field, &key, &value);
+                nested.message(field, |pair| {
+                    pair.bytes(1, key.as_bytes());
+                    pair.message(2, |inner| inner.bytes(1, value.as_bytes()));
+                });
+                assert!(at_once.into_bytes() == nested.into_bytes(), "{length} {key_length} {field}");
+            }
         }
+    }
+
+    #[test]
+    fn parts_and_shown_values_are_texts() {
+        for (parts, expected) in [(&[][..], &b"\x0a\x00"[..]), (&["a", "", "bc"][..], &b"\x0a\x03abc"[..])] {
+            let mut writer = ProtobufWriter::default();
+            writer.parts(1, parts);
+            assert_eq!(writer.as_bytes(), expected);
+        }
+        let mut writer = ProtobufWriter::default();
+        writer.shown(1, &7);
+        writer.shown(2, &std::net::Ipv4Addr::LOCALHOST);
+        assert_eq!(writer.as_bytes(), b"\x0a\x017\x12\x09127.0.0.1");
+    }
+
+    #[test]
+    fn a_cleared_writer_keeps_memory_of_a_usual_size() {
+        let mut writer = ProtobufWriter::default();
+        writer.reserve(100);
+        writer.text(1, "a");
+        let kept = writer.bytes.as_ptr();
+        writer.clear(1_000);
+        assert_eq!((writer.as_bytes(), writer.bytes.as_ptr()), (&[][..], kept));
+        writer.reserve(2_000);
+        writer.clear(1_000);
+        assert_eq!(writer.bytes.capacity(), 0);
     }
 }

@@ -16,7 +16,8 @@ use super::protobuf::ProtobufWriter;
 use super::span_message::{AttributeValue, nanoseconds, write_attribute};
 use super::trace_span::{SpanExporter, TraceSpan};
 
-/// Adds lines to the span that their thread is in. Spans find their exporter by this layer of the subscriber.
+/// Adds lines to the span that their thread is in. Where no exporter serves the process, spans find theirs by
+/// this layer of the subscriber.
 #[derive(Debug, Clone)]
 pub(super) struct SpanEvents {
     pub(super) exporter: SpanExporter,

@@ -2,19 +2,23 @@
 //!
 //! Source: opentelemetry/proto/trace/v1/trace.proto, whose numbers of fields these are.
 
+use std::mem;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use opentelemetry::Value;
 use opentelemetry_sdk::Resource;
 
-use super::open_span::OpenSpan;
 use super::protobuf::ProtobufWriter;
 
 /// Name of the instrumentation scope of all spans.
 const SCOPE: &str = "vmcp";
 /// Most bytes of the keys and lengths before the spans: five pairs of at most eleven bytes.
 const KEY_BYTES: usize = 64;
+/// Bytes of the spans of one request: 512 KiB, an eighth of the usual limit of a collector. The span that
+/// passes it is the last one. A request costs some 200 µs beside its bytes, so a small one costs each of its
+/// spans more.
+pub(super) const BATCH_BYTES: usize = 512 << 10;
 
 /// Spans that leave in one request, as they end. The request is made in place: its begin, whose length is
 /// known at the end, has room before the spans.
@@ -50,10 +54,27 @@ impl SpanBatch {
         Self { message: ProtobufWriter::within(memory), room, count: 0 }
     }
 
-    /// Adds a span that ends at `end`.
-    pub(super) fn add(&mut self, span: &OpenSpan, end: SystemTime) {
-        self.message.message(2, |message| span.write(message, end));
+    /// Adds a span, which is encoded.
+    pub(super) fn add(&mut self, span: &[u8]) {
+        self.message.bytes(2, span);
         self.count += 1;
+    }
+
+    /// Moves the spans of another batch behind those of this one.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        self.message.fields(other.message.as_bytes().get(other.room..).unwrap_or_default());
+        self.count += other.count;
+        *other = Self::within(mem::take(&mut other.message).into_bytes(), other.room);
+    }
+
+    /// True if no further span fits.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes() >= BATCH_BYTES
+    }
+
+    /// Frees the memory of an empty batch.
+    pub(super) fn free(&mut self) {
+        *self = Self::within(Vec::new(), self.room);
     }
 
     /// Number of the spans.

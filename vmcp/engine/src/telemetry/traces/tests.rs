@@ -1,14 +1,17 @@
 //! Spans at an exporter of the test, and beside those of `tracing-opentelemetry`.
 
+use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc;
 
-use opentelemetry::trace::TracerProvider as _;
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span as WireSpan;
 use opentelemetry_proto::tonic::trace::v1::span::Event;
 use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData};
 use prost::Message as _;
 use serde_json::json;
@@ -216,8 +219,35 @@ fn the_trace_that_is_sent_on_is_that_of_the_span_with_the_baggage_of_the_caller(
         assert_ne!(traceparent, of_client);
         let below = span.below("exchange", |_| ());
         assert_eq!(trace_id(&outgoing(&below, &TraceContext::default())), trace_id(&caller));
+        assert_eq!(trace_of(&below, &TraceContext::default()), trace_id(&caller));
     });
     assert_eq!(outgoing(&TraceSpan::none(), &caller).traceparent, caller.traceparent);
+    assert_eq!(trace_of(&TraceSpan::none(), &caller), trace_id(&caller));
+}
+
+#[test]
+fn a_callers_span_is_the_one_that_the_propagator_of_the_library_reads() {
+    let trace = "-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-";
+    let others = ["00-1-2-01", "", "00", "00--01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"];
+    let mut texts: Vec<_> = others.map(str::to_owned).into();
+    for version in ["00", "01", "fe", "ff", "FF", "0", "cc"] {
+        for flags in ["00", "01", "02", "03", "ff", "FF", "0", "01-", "01-more", "01 ", "0g"] {
+            texts.push([version, trace, flags].concat());
+        }
+    }
+    let states = [None, Some(""), Some("vendor=1"), Some("a=1,b=2"), Some("no state"), Some("a=1,=2,ä=3")];
+    let mut read = 0;
+    for (text, state) in texts.iter().flat_map(|text| states.map(|state| (text, state))) {
+        let own = span_context(text, state);
+        assert_eq!(own.is_some(), is_traceparent(text), "{text}");
+        let Some(own) = own else { continue };
+        let mut headers = HashMap::from([("traceparent".to_owned(), text.clone())]);
+        headers.extend(state.map(|state| ("tracestate".to_owned(), state.to_owned())));
+        let theirs = TraceContextPropagator::new().extract(&headers);
+        assert_eq!(own, *theirs.span().span_context(), "{text} {state:?}");
+        read += 1;
+    }
+    assert!(read > 100, "{read}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use vmcp_config::{Backend, Transport};
 
 use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
+use vmcp_engine::engine::Snapshot;
 use vmcp_engine::telemetry;
 use vmcp_engine::telemetry::metrics::method_label;
 use vmcp_engine::telemetry::operations::shortened;
@@ -34,6 +35,7 @@ pub(super) fn begin(
     parent: &TraceSpan,
     target: &BackendTarget<'_>,
     backend: &vmcp_backend::Backend,
+    snapshot: &Snapshot,
 ) -> TraceSpan {
     // The id of the request is noted when the request is sent.
     parent.below("exchange", |open| {
@@ -50,7 +52,8 @@ pub(super) fn begin(
         open.rename(&[method_label(&target.method), gap, name]);
         open.client();
         open.text("mcp.method.name", &shortened(&target.method));
-        open.optional("mcp.protocol.version", revision(backend).as_deref().map(shortened).as_deref());
+        let revision = snapshot.revision_of(target.backend);
+        open.optional("mcp.protocol.version", revision.map(shortened).as_deref());
         open.text("network.transport", transport(backend.spec()));
         open.optional("network.protocol.name", protocol(backend.spec()));
         open.optional("gen_ai.tool.name", tool);
@@ -62,11 +65,4 @@ pub(super) fn begin(
             open.number("server.port", port.into());
         }
     })
-}
-
-/// Returns the revision of the protocol that the backend spoke when it was listed.
-fn revision(backend: &vmcp_backend::Backend) -> Option<String> {
-    let discovered = backend.discovered();
-    let listed = discovered.borrow();
-    listed.as_ref().and_then(|listed| listed.revision.clone())
 }

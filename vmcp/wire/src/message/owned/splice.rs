@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
+use vmcp_json::text;
 
 use super::params::OwnedParams;
 use super::read::{Entry, Level, Span};
@@ -26,6 +27,8 @@ pub(crate) struct Splice<'a> {
 enum Value<'a> {
     /// JSON text.
     Text(Cow<'a, str>),
+    /// A text that becomes a JSON string.
+    Plain(&'a str),
     /// The metadata, with changes.
     Object(Box<Splice<'a>>),
 }
@@ -65,6 +68,15 @@ impl<'a> Splice<'a> {
             Some((_, entry)) if entry.value.of(&self.params.message) == value => {}
             Some((at, _)) => self.changed.push((at, Some(Value::Text(value)))),
             None => self.added.push((key, Value::Text(value))),
+        }
+    }
+
+    /// Gives `key` a text, as a JSON string; a new entry takes no copy of it.
+    pub(crate) fn set_string(&mut self, key: &'static str, value: &'a str) {
+        if self.params.find(self.level, key).is_some() {
+            self.set(key, text::quoted(value));
+        } else {
+            self.added.push((key, Value::Plain(value)));
         }
     }
 
@@ -182,6 +194,7 @@ impl Value<'_> {
     fn write_to(&self, out: &mut Vec<u8>) {
         match self {
             Self::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Self::Plain(plain) => text::push_quoted(out, plain),
             Self::Object(splice) => splice.write_to(out),
         }
     }

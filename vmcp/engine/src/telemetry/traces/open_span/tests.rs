@@ -5,6 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use opentelemetry::trace::{Event, Link};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::{Span as WireSpan, Status as WireStatus};
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use opentelemetry_sdk::Resource;
@@ -95,6 +96,10 @@ impl RandomSpans {
     }
 }
 
+fn begin(name: &'static str, parent: Option<&SpanContext>, share: f64) -> OpenSpan {
+    OpenSpan::begin(ProtobufWriter::default(), name, parent, Sampling::new(share))
+}
+
 /// Returns the span of the SDK as it is here before its end.
 fn opened(span: &SpanData) -> OpenSpan {
     let dropped = |dropped| Count { kept: 0, dropped };
@@ -102,14 +107,14 @@ fn opened(span: &SpanData) -> OpenSpan {
         context: span.span_context.clone(),
         parent: span.parent_span_id,
         parent_is_remote: span.parent_span_is_remote,
-        name: span.name.clone(),
         kind: span.span_kind.clone(),
         start: span.start_time,
         attributes: dropped(span.dropped_attributes_count),
         events: dropped(span.events.dropped_count),
         links: dropped(span.links.dropped_count),
-        ..OpenSpan::begin("", None, Sampling::new(1.0))
+        ..begin("", None, 1.0)
     };
+    open.rename(&[&span.name]);
     for attribute in &span.attributes {
         open.attribute(attribute.key.as_str(), AttributeValue::of(&attribute.value).unwrap());
     }
@@ -148,7 +153,7 @@ fn a_request_reads_as_the_librarys_own_for_any_spans() {
         let room = if random.0.bool() { message.room() } else { 0 };
         let mut batch = SpanBatch::within(b"of an earlier batch".to_vec(), room);
         for span in &spans {
-            batch.add(&opened(span), span.end_time);
+            batch.add(opened(span).encode(span.end_time));
         }
         assert_eq!(batch.count(), spans.len());
         let bytes = batch.into_request(&message);
@@ -161,7 +166,7 @@ fn a_request_reads_as_the_librarys_own_for_any_spans() {
 
 #[test]
 fn attributes_events_and_links_beyond_the_limit_are_counted() {
-    let mut span = OpenSpan::begin("a span", None, Sampling::new(1.0));
+    let mut span = begin("a span", None, 1.0);
     let (event, other) = (ProtobufWriter::default(), span.context().clone());
     for _ in 0..MAX_OF_EACH + 3 {
         span.attribute("key", AttributeValue::Bool(true));
@@ -174,7 +179,7 @@ fn attributes_events_and_links_beyond_the_limit_are_counted() {
 
 #[test]
 fn a_parent_decides_about_its_trace_and_otherwise_the_share() {
-    let begin = |parent: Option<&SpanContext>, share| OpenSpan::begin("a span", parent, Sampling::new(share));
+    let begin = |parent: Option<&SpanContext>, share| begin("a span", parent, share);
     let (all, none) = (begin(None, 1.0), begin(None, 0.0));
     assert!(all.context().is_sampled() && !none.context().is_sampled());
     for (parent, share) in [(&all, 0.0), (&none, 1.0)] {
@@ -194,7 +199,7 @@ fn a_parent_decides_about_its_trace_and_otherwise_the_share() {
 
 #[test]
 fn success_outweighs_an_error_and_the_first_words_about_an_error_stay() {
-    let mut span = OpenSpan::begin("a span", None, Sampling::new(1.0));
+    let mut span = begin("a span", None, 1.0);
     for (set, expected) in [
         (Status::error(""), Status::error("")),
         (Status::error("no answer"), Status::error("no answer")),
@@ -211,7 +216,7 @@ fn success_outweighs_an_error_and_the_first_words_about_an_error_stay() {
 #[test]
 fn a_request_id_is_that_of_the_last_try_and_of_spans_of_requests_alone() {
     for (is_request, expected) in [(true, Some("8")), (false, None)] {
-        let mut open = OpenSpan::begin("a span", None, Sampling::new(1.0));
+        let mut open = begin("a span", None, 1.0);
         if is_request {
             open.client();
         }
@@ -219,7 +224,8 @@ fn a_request_id_is_that_of_the_last_try_and_of_spans_of_requests_alone() {
         open.note_request_id(8);
         let resource = ResourceMessage::default();
         let mut batch = SpanBatch::within(Vec::new(), resource.room());
-        batch.add(&open, open.start);
+        let end = open.start;
+        batch.add(open.encode(end));
         let request = ExportTraceServiceRequest::decode(batch.into_request(&resource)).unwrap();
         let attributes = &request.resource_spans[0].scope_spans[0].spans[0].attributes;
         let ids: Vec<_> = attributes.iter().filter(|attribute| attribute.key == REQUEST_ID).collect();
@@ -227,4 +233,49 @@ fn a_request_id_is_that_of_the_last_try_and_of_spans_of_requests_alone() {
         assert_eq!(texts.len(), usize::from(expected.is_some()), "{texts:?}");
         assert!(expected.is_none_or(|id| texts[0].contains(&format!("{id:?}"))), "{texts:?}");
     }
+}
+
+#[test]
+fn a_name_that_is_set_later_replaces_the_first_one() {
+    let mut open = begin("first", None, 1.0);
+    for parts in [&["tools/call", " ", "echo"][..], &["tools/list"][..]] {
+        open.rename(parts);
+    }
+    let end = open.start;
+    assert_eq!(WireSpan::decode(open.encode(end)).unwrap().name, "tools/list");
+    let mut open = begin("first", None, 1.0);
+    assert_eq!(WireSpan::decode(open.encode(end)).unwrap().name, "first");
+}
+
+#[test]
+fn a_span_in_the_place_of_another_one_has_nothing_of_it() {
+    let state: TraceState = "vendor=1".parse().unwrap();
+    let (trace, id) = (TraceId::from(7_u128), SpanId::from(9_u64));
+    let parent = SpanContext::new(trace, id, TraceFlags::SAMPLED, true, state);
+    let mut open = begin("first", Some(&parent), 1.0);
+    open.rename(&["a name"]);
+    open.client();
+    open.call();
+    open.note_request_id(7);
+    open.text("key", "value");
+    open.link(&parent);
+    open.fail("it failed");
+    let (start, place) = (open.start, open.encode(open.start).as_ptr());
+    open.clear();
+    assert!(!open.context().trace_state().header().contains("vendor"), "texts of clients are freed");
+    open = OpenSpan::begin(open.take_memory(), "second", None, Sampling::new(1.0));
+    assert_eq!(open.encode(start).as_ptr(), place, "it grows in the same memory");
+    let (trace, id) = (open.context.trace_id().to_bytes(), open.context.span_id().to_bytes());
+    let expected = WireSpan {
+        trace_id: trace.to_vec(),
+        span_id: id.to_vec(),
+        name: "second".to_owned(),
+        kind: 1,
+        start_time_unix_nano: nanoseconds(open.start),
+        end_time_unix_nano: nanoseconds(start),
+        status: Some(WireStatus::default()),
+        flags: u32::from(TraceFlags::SAMPLED.to_u8()) | HAS_IS_REMOTE,
+        ..WireSpan::default()
+    };
+    assert_eq!(WireSpan::decode(open.fields.as_bytes()).unwrap(), expected);
 }
