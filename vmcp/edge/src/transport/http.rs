@@ -34,6 +34,7 @@ use vmcp_wire::headers::RequestEra;
 use vmcp_wire::headers::{self, Field, HeaderSource as _};
 use vmcp_wire::owned::{OwnedMessage, OwnedParams, OwnedRequest};
 use vmcp_wire::rpc;
+use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::session::Session;
 use vmcp_wire::{codes, methods};
 
@@ -131,7 +132,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
                 edge.engine.prepare(&edge.engine.snapshot(), &principal).await;
                 return initialize(edge, &principal, request);
             }
-            match session(edge, &principal, &head.headers) {
+            match session(edge, &ring, &principal, &head.headers) {
                 Ok(known) => Peer::legacy(&known, style, edge.push.router.level(known.session.id)),
                 Err(response) => return *response,
             }
@@ -302,7 +303,8 @@ async fn listen(service: &McpService, request: Received) -> Response {
     let edge = &service.edge;
     let Received { head, mut principal, snapshot, .. } = request;
     let headers = &head.headers;
-    let forwarded = forward::forwarded_from(&edge.ring(), &head);
+    let ring = edge.ring();
+    let forwarded = forward::forwarded_from(&ring, &head);
     principal.address = forwarded.or(principal.address);
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
@@ -316,7 +318,7 @@ async fn listen(service: &McpService, request: Received) -> Response {
     {
         return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
     }
-    match session(edge, &principal, headers) {
+    match session(edge, &ring, &principal, headers) {
         Ok(known) => {
             let id = known.session.id;
             if let Some(last) = headers.get(&LAST_EVENT_ID) {
@@ -350,7 +352,7 @@ fn end(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Resp
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
-    match session(edge, principal, headers) {
+    match session(edge, &edge.ring(), principal, headers) {
         Ok(session) => {
             let Session { id, expires, began, revision, .. } = session.session;
             let lived = Duration::from_millis(now_millis().saturating_sub(began));
@@ -374,6 +376,7 @@ fn end(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Resp
 /// Returns the session named by the request's header, or the refusal.
 fn session(
     edge: &Edge,
+    ring: &Arc<KeyRing>,
     principal: &Principal,
     headers: &HeaderMap,
 ) -> Result<Arc<OpenedSession>, Box<Response>> {
@@ -381,8 +384,9 @@ fn session(
     let Field::One(id) = headers.field(headers::SESSION_ID) else {
         return Err(Box::new(refuse::session_required()));
     };
-    let known = edge.sessions.get(&edge.ring(), principal, id).and_then(|known| {
-        let revocations = Arc::clone(edge.engine.snapshot().authentication.revocations());
+    let known = edge.sessions.get(ring, principal, id).and_then(|known| {
+        let newest = edge.engine.snapshot();
+        let revocations = newest.authentication.revocations();
         let has_ended = edge.push.router.sessions.has_ended(known.session.id)
             || revocations.refuses_session(&principal.identity, known.session.began);
         if has_ended { Err(SessionNotFound::Ended) } else { Ok(known) }
