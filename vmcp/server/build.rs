@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Environment variable with the path of a list of functions in their order, one a line. The path is absolute:
-/// the linker runs in a folder of its own.
+/// Environment variable with the path of a list of functions in their order, one a line. The path is
+/// absolute: the linker runs in a folder of its own.
 const FUNCTION_ORDER: &str = "VMCP_FUNCTION_ORDER";
 
 fn main() {

@@ -62,8 +62,8 @@ pub(crate) async fn send(
     let stack = CircuitBreaker(Deadline(Retry(SessionLease(Exchange))));
     let in_doubt = InDoubt::default();
     let call = Call { core, request, listener, in_doubt: &in_doubt };
-    // Boxed: one allocation, instead of the stack's whole state in every future above it. The block makes that
-    // state (4 KB) in its place; as an argument it would be made elsewhere and copied.
+    // Boxed: one allocation, instead of the stack's whole state in every future above it. The block makes
+    // that state (4 KB) in its place; as an argument it would be made elsewhere and copied.
     Box::pin(async move { stack.call(call).await }).await
 }
 
