@@ -63,7 +63,8 @@ struct Table {
 struct Namesakes {
     /// By number, ascending.
     instances: Vec<Instance>,
-    /// Numbers of the clients that hold each connection. The ids are vmcp's own, so that a quick hash will do.
+    /// Number of the client that holds each connection. vmcp numbers connections itself: a quick hash will
+    /// do.
     by_connection: HashMap<ConnectionId, u64, QuickState>,
     /// No client is idle before this moment; `None` if it is unknown.
     none_idle_before: Option<Instant>,
