@@ -24,7 +24,7 @@ SCENARIO_THREADS ?= $(shell echo $$(($(CORES) * 3 < 4 ? 4 : $(CORES) * 3)))
 CONTROL_PLANE_THREADS ?= $(shell echo $$(($(CORES) * 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics task-costs e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator console-pictures test-profiler first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache codex test-codex ci-clusters ci-suites conformance-built
+.PHONY: help setup build build-ordered packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics task-costs e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator console-pictures test-profiler first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache codex test-codex ci-clusters ci-suites conformance-built
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,16 @@ setup: ## Install what is missing: linker, Rust components, MCP servers and clie
 
 build: setup ## Build the release binary
 	cargo build --release -p vmcp --bin vmcp
+	@echo "built $(CARGO_TARGET_DIR)/release/vmcp"
+
+# The names of functions depend on the profile, so both builds keep their symbols.
+build-ordered: export CARGO_PROFILE_RELEASE_STRIP := none
+build-ordered: setup ## Build the release binary twice, the second time with the functions of a start side by side (valgrind)
+	cargo build --release -p vmcp --bin vmcp
+	cargo build --release -p vmcp-fixture
+	scripts/function_order.py $(CARGO_TARGET_DIR)/release/vmcp $(CARGO_TARGET_DIR)/release/vmcp-fixture $(CARGO_TARGET_DIR)/function-order.txt
+	VMCP_FUNCTION_ORDER=$(abspath $(CARGO_TARGET_DIR)/function-order.txt) cargo build --release -p vmcp --bin vmcp
+	strip $(CARGO_TARGET_DIR)/release/vmcp
 	@echo "built $(CARGO_TARGET_DIR)/release/vmcp"
 
 # From local files: install.sh and the npm packages fetch nothing from elsewhere.
@@ -166,7 +176,7 @@ clippy: setup
 
 # It reads some files for a second: optimizing it takes longer than it ever saves.
 $(DENY):
-	@CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	@CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 	  $(STAGE) "build cargo-deny" scripts/retry.sh cargo install --locked cargo-deny --version 0.20.2 --root $(CACHE)/tools
 
 deny: $(DENY)

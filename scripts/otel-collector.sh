@@ -18,7 +18,8 @@ if [ ! -x "$folder/otel-collector" ]; then
     echo "building the OpenTelemetry Collector $version into $folder (once; minutes)" >&2
     rm -rf "$folder.building"
     mkdir -p "$folder.building"
-    export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath"
+    # Debug information, which the linker would drop, takes a tenth of the time.
+    export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath -gcflags=all=-dwarf=false"
     cd "$module"
     "$here/retry.sh" go mod download >&2
     go build -o "$folder.building/otel-collector" -ldflags "-s -w" . >&2

@@ -6,6 +6,7 @@ mod driver_waker;
 mod frame_pace;
 mod head_limit;
 mod host_pool;
+mod joined_write;
 mod plain_connection;
 mod pooled_origin;
 mod response_body;
@@ -33,6 +34,7 @@ use crate::http_client::host_pool::HostPool;
 use crate::http_client::pooled_origin::PooledOrigin;
 use crate::http_client::tls_host::{SystemTls, TlsHost, Trust, system_tls};
 
+pub use crate::http_client::joined_write::write_joined;
 pub(crate) use crate::http_client::response_body::ResponseBody;
 
 /// Idle time after which a pooled connection is closed; below the 60 s at which common load balancers do it.

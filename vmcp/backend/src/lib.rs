@@ -34,7 +34,7 @@ mod transport;
 mod upkeep;
 
 pub use backend::Backend;
-pub use http_client::HttpClient;
+pub use http_client::{HttpClient, write_joined};
 pub use policy::byte_budget::{ByteBudget, ByteBudgetExhausted, HeldBytes};
 pub use policy::session_listing_count::SessionListingCount;
 pub use policy::settings::{BackendSettings, SERVED_VARIABLE};

@@ -4,5 +4,6 @@
 
 pub(crate) mod http;
 pub(crate) mod query_parameters;
+pub(crate) mod request_headers;
 pub mod stdio;
 mod trace;

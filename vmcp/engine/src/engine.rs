@@ -35,6 +35,7 @@ pub use fleet::BackendChanges;
 pub use handle::refresh::{RefreshOutcome, Refreshed};
 pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
+pub use shared::OpeningDatabases;
 pub use snapshot::Snapshot;
 pub use snapshot::client_records::issued_tasks::{IssuedTask, IssuedTasks, TaskOwner};
 pub use snapshot::client_records::{kept_results, linked_uris};
@@ -49,7 +50,6 @@ use crate::access::configured::policy::policy;
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::outgoing::TokenFactory;
 use crate::access::session_webhooks::SessionWebhooks;
-use crate::folders;
 use crate::metrics::Metrics;
 use crate::runs::Runs;
 use crate::search::context::{Contexts, Learner};
@@ -67,7 +67,6 @@ use replicas::Replicas;
 use revocations::WithdrawnCredentials;
 use shared::{Shared, SharedParts};
 use snapshot::client_records::kept_results::KeptResults;
-use tool_drift::DriftGuard;
 
 /// Interval at which [`Engine::settled`] polls.
 const SETTLED_POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -106,30 +105,32 @@ impl Engine {
     /// A trait object, as each way in from another crate: a crate that polls a plain `async fn` compiles its
     /// body again, with all that it awaits.
     pub fn start(config: Config, options: Options) -> BoxFuture<'static, Result<Engine, StartError>> {
-        Box::pin(Self::assemble(config, options))
+        let databases = OpeningDatabases::begin(&config, &options.storage);
+        Self::start_with(databases, config, options)
     }
 
-    async fn assemble(config: Config, options: Options) -> Result<Engine, StartError> {
-        let is_on = config.optimizer.enabled;
-        let (cache, configured) = match options.storage {
-            Storage::Memory => (None, None),
-            Storage::Dir(dir) => (Some(dir.clone()), Some(dir)),
-            Storage::Configured => (Some(folders::storage_dir(&config)), Some(folders::state_dir(&config))),
-        };
-        // Both databases are opened beside the rest: each takes a millisecond, of a new file more.
-        let opening = tokio::task::spawn_blocking(move || shared::open(cache.filter(|_| is_on).as_deref()));
-        let dir = configured.clone().filter(|_| is_on);
-        let state_dir = dir.clone();
-        let opening_state =
-            tokio::task::spawn_blocking(move || DriftGuard::open(state_dir.as_deref(), configured));
+    /// Starts likewise, over databases that are being opened, in the place that `options` name.
+    pub fn start_with(
+        databases: OpeningDatabases,
+        config: Config,
+        options: Options,
+    ) -> BoxFuture<'static, Result<Engine, StartError>> {
+        Box::pin(Self::assemble(databases, config, options))
+    }
+
+    async fn assemble(
+        mut databases: OpeningDatabases,
+        config: Config,
+        options: Options,
+    ) -> Result<Engine, StartError> {
+        let dir = databases.state_dir().cloned();
         let results = Arc::new(KeptResults::open(dir.as_deref()));
         let policy = options.policy.clone().unwrap_or_else(|| policy(&config, &options.metrics));
         let snapshot = Snapshot::empty(&config, policy, options.bridge)?;
         let revocations = Arc::clone(snapshot.authentication.revocations());
         let latest = snapshot.authentication.latest_tokens().clone();
         let withdrawn = Arc::new(WithdrawnCredentials::open(dir.as_deref(), revocations, latest));
-        // The task fails only when the runtime is going down.
-        let drift = Arc::new(opening_state.await.unwrap_or_else(|_| DriftGuard::open(None, None))?);
+        let drift = Arc::new(databases.drift().await?);
         // Only now: the recorder's thread opens `state.db`, too, and the second of two openings waits 10 ms
         // for the lock.
         let retention_days = config.optimizer.metrics_retention_days;
@@ -145,8 +146,7 @@ impl Engine {
             Arc::clone(&drift),
             Arc::clone(&withdrawn),
         );
-        // As above.
-        let store = opening.await.unwrap_or_else(|_| shared::open(None))?;
+        let store = databases.store().await?;
         let shared = Arc::new(Shared::from(SharedParts {
             snapshot,
             store,

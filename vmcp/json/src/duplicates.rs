@@ -6,6 +6,9 @@ use std::collections::HashSet;
 use super::scan;
 use super::text;
 
+/// Most keys of an object that are compared with each other; the keys of a larger one are hashed.
+const FEW_KEYS: usize = 8;
+
 /// Returns a key that occurs twice in one object of a valid JSON text, at any depth. Linear in the length.
 ///
 /// ```
@@ -17,6 +20,9 @@ use super::text;
 #[must_use]
 pub fn duplicate_key(json: &str) -> Option<String> {
     let bytes = json.as_bytes();
+    if has_few_distinct_keys(bytes) {
+        return None;
+    }
     // The keys of each open object; `None` for an array.
     let mut open: Vec<Option<HashSet<std::borrow::Cow<'_, str>>>> = Vec::new();
     let mut at = 0;
@@ -39,6 +45,35 @@ pub fn duplicate_key(json: &str) -> Option<String> {
         }
     }
     None
+}
+
+/// True for at most one object in a text, with few keys that are written without escapes and all differ. Most
+/// arguments are like that, and need no table.
+fn has_few_distinct_keys(json: &[u8]) -> bool {
+    let mut keys: [&[u8]; FEW_KEYS] = Default::default();
+    let (mut count, mut objects, mut at) = (0, 0, 0);
+    while let Some(byte) = scan::next_structural(json, &mut at) {
+        match byte {
+            b'{' if objects == 1 => return false,
+            b'{' => objects = 1,
+            b'"' => {
+                let start = at;
+                at = scan::string_end(json, at);
+                if json.get(scan::skip_space(json, at)) != Some(&b':') {
+                    continue;
+                }
+                let key = json.get(start..at).unwrap_or_default();
+                let is_known = keys.iter().take(count).any(|known| *known == key);
+                let Some(free) = keys.get_mut(count).filter(|_| !is_known && !key.contains(&b'\\')) else {
+                    return false;
+                };
+                *free = key;
+                count += 1;
+            }
+            _ => {}
+        }
+    }
+    true
 }
 
 /// Yields the numbers of a valid JSON text, as they are written.
@@ -72,6 +107,14 @@ mod tests {
             (r#"{"\u0074o":1,"to":2}"#, Some("to")),
             (r#"{"a":"}{\",\"a\":","b":{"a":1}}"#, None),
             (r#"[{"a":1},{"a":1}]"#, None),
+            (r#"{"a":[[],"b"],"b":"a","c" : {}}"#, None),
+            (r#"{"a":[{}],"b":1,"a":2}"#, Some("a")),
+            (r#"{"a":"b","\u0061":"c"}"#, Some("a")),
+            (r#"{"1":1,"2":1,"3":1,"4":1,"5":1,"6":1,"7":1,"8":1}"#, None),
+            (r#"{"1":1,"2":1,"3":1,"4":1,"5":1,"6":1,"7":1,"1":1}"#, Some("1")),
+            (r#"{"1":1,"2":1,"3":1,"4":1,"5":1,"6":1,"7":1,"8":1,"9":1}"#, None),
+            (r#"{"1":1,"2":1,"3":1,"4":1,"5":1,"6":1,"7":1,"8":1,"9":1,"9":1}"#, Some("9")),
+            (r#"{"1":1,"2":1,"3":1,"4":1,"5":1,"6":1,"7":1,"8":1,"9":1,"1":1}"#, Some("1")),
             ("7", None),
         ] {
             assert_eq!(duplicate_key(json).as_deref(), found, "{json}");

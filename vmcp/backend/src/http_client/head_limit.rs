@@ -12,6 +12,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::joined_write::write_joined;
+
 /// Bytes before a response, its head and interim responses included; more end the connection.
 const MAX_HEAD_BYTES: usize = 512 * 1024;
 
@@ -80,7 +82,11 @@ impl AsyncWrite for HeadLimit {
         task: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(task, pieces)
+        let stream = &mut self.stream;
+        match write_joined(pieces, |bytes| Pin::new(&mut *stream).poll_write(task, bytes)) {
+            Some(written) => written,
+            None => Pin::new(stream).poll_write_vectored(task, pieces),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Limits and intervals of a backend's connection, each with its default.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -114,9 +114,12 @@ pub struct BackendSettings {
 /// others, separated by colons.
 pub const SERVED_VARIABLE: &str = "VMCP_SERVED";
 
-/// Returns the number of processes that may start at the same time: one more than there are cores.
+/// Returns the number of processes that may start at the same time: one more than there are cores. They are
+/// counted once: each count reads three files of the control group.
 fn default_starts() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZeroUsize::get) + 1
+    static CORES: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZeroUsize::get));
+    *CORES + 1
 }
 
 impl Default for BackendSettings {

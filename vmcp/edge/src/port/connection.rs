@@ -306,7 +306,9 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
             let (stack, snapshot, from) = (self.stack.clone(), self.engine.snapshot(), self.from);
             let (connection, certificate) = (self.connection, self.certificate.clone());
             let (reading, answering, activity) = (activity.begin(), activity.begin(), activity.clone());
-            async move {
+            // Boxed: hyper moves the future of each request that it begins to serve, and the state of all
+            // layers has 9 KB.
+            Box::pin(async move {
                 let (mut head, body) = request.into_parts();
                 if let Some(certificate) = certificate {
                     head.extensions.insert(certificate);
@@ -319,7 +321,7 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 Ok(response)
-            }
+            })
         })
     }
 }

@@ -75,7 +75,9 @@ pub(super) async fn serve<S: Service<Arrival> + Clone>(
         };
         // The socket leaves the event loop that accepted it for that of its worker.
         let Ok(stream) = stream.into_std() else { continue };
-        let (server, stop, place) = (Arc::clone(&server), stop.clone(), workers.place());
+        // A token of its own: each turn of a connection looks at it, under a lock that all holders of one
+        // token share, on whatever core they are.
+        let (server, stop, place) = (Arc::clone(&server), stop.child_token(), workers.place());
         let runtime = place.runtime().clone();
         let counted = ConnectionGauge::begin(Arc::clone(&metrics));
         connections.spawn_on(

@@ -13,6 +13,7 @@ use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
 use crate::transport::http::activity::Activity;
+use vmcp_backend::write_joined;
 use vmcp_engine::engine::Engine;
 
 /// A connection that fails once written bytes have waited for `limit`. Until then a stalled client holds a
@@ -131,7 +132,10 @@ impl AsyncWrite for ClientSocket {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = either!(self.poll_write_vectored(context, pieces));
+        let written = match write_joined(pieces, |bytes| either!(self.poll_write(context, bytes))) {
+            Some(written) => written,
+            None => either!(self.poll_write_vectored(context, pieces)),
+        };
         self.written(written, context)
     }
 

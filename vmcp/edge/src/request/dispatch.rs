@@ -63,11 +63,12 @@ impl Dispatch<'_> {
         trace: IncomingTrace,
         continues: Option<RelayedState>,
     ) -> EncodedResponse {
-        let mut operation = operation::begin(self, &trace);
+        let subject = self.request.subject();
+        let mut operation = operation::begin(self, subject.as_deref(), &trace);
         let span = operation.span();
         let trace_id = traces::trace_of(span, &trace.context);
         let caller = Caller { trace: trace.context, trace_id, ..caller };
-        let mut response = self.run_traced(caller, continues, span).await;
+        let mut response = self.run_traced(caller, continues, subject, span).await;
         let failure = response.failure.take();
         match response.rest.take() {
             Some(rest) => response.rest = Some(rest.measured(operation)),
@@ -81,6 +82,7 @@ impl Dispatch<'_> {
         self,
         caller: Caller,
         continues: Option<RelayedState>,
+        subject: Option<Cow<'_, str>>,
         span: &TraceSpan,
     ) -> EncodedResponse {
         let Self { edge, snapshot, peer, request } = self;
@@ -88,7 +90,7 @@ impl Dispatch<'_> {
         // backend.
         let cancelled_when_dropped = caller.cancel.clone().drop_guard();
         // Weights name tools: prompts and URIs have names that clients make up.
-        let tool = request.subject().filter(|_| request.method() == methods::TOOLS_CALL);
+        let tool = subject.filter(|_| request.method() == methods::TOOLS_CALL);
         let name = tool.unwrap_or_default();
         if let Err(limited) = within_rate(snapshot, &caller.principal, request.method(), &name).await {
             refused(edge, peer, request, &limited.message);
@@ -161,7 +163,9 @@ impl Dispatch<'_> {
                 None => Box::pin(vmcp_route::extensions::relay(context, method, raw)).await,
             },
         };
-        if let (true, Content::Error(error)) = (needs_subject(request), &answer.content) {
+        if let Content::Error(error) = &answer.content
+            && needs_subject(request)
+        {
             refused(edge, peer, request, &message(error));
         }
         self.encode(&caller.consent, answer)

@@ -6,10 +6,12 @@
 //! connection it must have the client's next id. A request that two clients could have sent begins as a
 //! client of its own: it shares nothing with either, and later requests go on there.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
+use foldhash::fast::RandomState as QuickState;
 use lru::LruCache;
 use parking_lot::Mutex;
 use vmcp_backend::ClientInstance;
@@ -59,7 +61,13 @@ struct Table {
 /// Clients of one name and principal.
 #[derive(Debug, Default)]
 struct Namesakes {
+    /// By number, ascending.
     instances: Vec<Instance>,
+    /// Number of the client that holds each connection. vmcp numbers connections itself: a quick hash will
+    /// do.
+    by_connection: HashMap<ConnectionId, u64, QuickState>,
+    /// No client is idle before this moment; `None` if it is unknown.
+    none_idle_before: Option<Instant>,
     /// Two clients have used one connection: a proxy or a pool is between, and connections tell nothing.
     share_connections: bool,
 }
@@ -124,14 +132,15 @@ impl ClientInstances {
         let names = principals.get_or_insert_mut(origin.principal, || LruCache::sparse(MAX_NAMES));
         let is_new = !names.contains(&name);
         let namesakes = names.get_or_insert_mut(name, Namesakes::default);
-        let is_idle = |instance: &Instance| now.saturating_duration_since(instance.last_request) > MAX_IDLE;
-        namesakes.instances.retain(|instance| !is_idle(instance));
-        if let Some(instance) = namesakes.find(number, origin.connection, now) {
-            return unplaced(ClientInstance::Number(instance.record(number, origin.connection, now)));
+        namesakes.forget_idle(now);
+        if let Some(at) = namesakes.find(number, origin.connection, now)
+            && let Some(found) = namesakes.record(at, number, origin.connection, now)
+        {
+            return unplaced(ClientInstance::Number(found));
         }
         *last += 1;
         let ended = namesakes.make_room();
-        namesakes.instances.push(Instance::begin(*last, number, origin.connection, now));
+        namesakes.begin(*last, number, origin.connection, now);
         while names.len() > 1
             && names.iter().map(|(_, of_name)| of_name.instances.len()).sum::<usize>() > MAX_INSTANCES
         {
@@ -145,15 +154,28 @@ impl ClientInstances {
 }
 
 impl Namesakes {
+    /// Forgets clients that are idle. Looks at them only once one of them may be.
+    fn forget_idle(&mut self, now: Instant) {
+        if self.none_idle_before.is_some_and(|moment| now < moment) {
+            return;
+        }
+        let is_idle = |instance: &Instance| now.saturating_duration_since(instance.last_request) > MAX_IDLE;
+        self.instances.retain(|instance| !is_idle(instance));
+        let instances = &self.instances;
+        self.by_connection.retain(|_, number| position(instances, *number).is_some());
+        let oldest = self.instances.iter().map(|instance| instance.last_request).min();
+        self.none_idle_before = oldest.and_then(|oldest| oldest.checked_add(MAX_IDLE));
+    }
+
     /// Finds the client of a request with this id: by its connection, else the only client with this next id,
-    /// else the only client that may have sent it beside others.
-    fn find(&mut self, id: u64, on: Option<ConnectionId>, now: Instant) -> Option<&mut Instance> {
-        let of_connection =
-            on.and_then(|on| self.instances.iter().position(|instance| instance.connections.contains(&on)));
+    /// else the only client that may have sent it beside others. Returns its place.
+    fn find(&mut self, id: u64, on: Option<ConnectionId>, now: Instant) -> Option<usize> {
+        let number = on.and_then(|on| self.by_connection.get(&on));
+        let of_connection = number.and_then(|number| position(&self.instances, *number));
         if let Some(at) = of_connection.filter(|_| !self.share_connections) {
             self.share_connections = self.instances.get(at)?.has_used(id);
             if !self.share_connections {
-                return self.instances.get_mut(at);
+                return Some(at);
             }
         }
         let is_next = |instance: &Instance| instance.latest + 1 == id;
@@ -161,10 +183,42 @@ impl Namesakes {
         for wanted in [&is_next as &dyn Fn(&Instance) -> bool, &is_beside] {
             let mut found = self.instances.iter().enumerate().filter(|(_, instance)| wanted(instance));
             if let Some((at, _)) = found.next() {
-                return if found.next().is_none() { self.instances.get_mut(at) } else { None };
+                return found.next().is_none().then_some(at);
             }
         }
         None
+    }
+
+    /// Records a request of the client at a place; returns the client's number.
+    fn record(&mut self, at: usize, id: u64, on: Option<ConnectionId>, now: Instant) -> Option<u64> {
+        let instance = self.instances.get_mut(at)?;
+        let number = instance.number;
+        let left = instance.record(id, on, now);
+        self.hold(on, number);
+        self.release(left, number);
+        Some(number)
+    }
+
+    /// Adds a client by its first request.
+    fn begin(&mut self, number: u64, id: u64, on: Option<ConnectionId>, now: Instant) {
+        self.instances.push(Instance::begin(number, id, on, now));
+        self.hold(on, number);
+    }
+
+    /// Notes that a client holds a connection. The first one stays: where there are two, no look-up counts.
+    fn hold(&mut self, on: Option<ConnectionId>, number: u64) {
+        if let Some(on) = on {
+            self.by_connection.entry(on).or_insert(number);
+        }
+    }
+
+    /// Forgets that a client holds these connections.
+    fn release(&mut self, left: impl IntoIterator<Item = ConnectionId>, number: u64) {
+        for on in left {
+            if self.by_connection.get(&on) == Some(&number) {
+                self.by_connection.remove(&on);
+            }
+        }
     }
 
     /// Forgets a client if one more would be too many; returns its number.
@@ -180,8 +234,15 @@ impl Namesakes {
         let (at, _) = instances
             .filter(|(_, instance)| may_end(instance))
             .min_by_key(|(_, instance)| instance.last_request)?;
-        Some(self.instances.swap_remove(at).number)
+        let Instance { number, connections, .. } = self.instances.remove(at);
+        self.release(connections, number);
+        Some(number)
     }
+}
+
+/// Returns the place of the client with this number.
+fn position(instances: &[Instance], number: u64) -> Option<usize> {
+    instances.binary_search_by_key(&number, |instance| instance.number).ok()
 }
 
 impl Instance {
@@ -202,8 +263,8 @@ impl Instance {
         is_near && !self.has_used(id) && now.saturating_duration_since(self.last_request) <= MAX_DELAY
     }
 
-    /// Records a request; returns the client's number.
-    fn record(&mut self, id: u64, on: Option<ConnectionId>, now: Instant) -> u64 {
+    /// Records a request; returns the connection that is forgotten for its own.
+    fn record(&mut self, id: u64, on: Option<ConnectionId>, now: Instant) -> Option<ConnectionId> {
         if id > self.latest {
             let ahead = u32::try_from(id - self.latest).unwrap_or(u32::MAX);
             self.used = self.used.checked_shl(ahead).unwrap_or(0) | 1;
@@ -212,13 +273,10 @@ impl Instance {
             self.used |= 1 << (self.latest - id);
         }
         self.last_request = now;
-        if let Some(on) = on.filter(|on| !self.connections.contains(on)) {
-            if self.connections.len() >= MAX_CONNECTIONS {
-                self.connections.remove(0);
-            }
-            self.connections.push(on);
-        }
-        self.number
+        let on = on.filter(|on| !self.connections.contains(on))?;
+        let left = (self.connections.len() >= MAX_CONNECTIONS).then(|| self.connections.remove(0));
+        self.connections.push(on);
+        left
     }
 }
 
@@ -283,6 +341,31 @@ mod tests {
             numbers(&["1", "2", "1", "2", "3", "4", "5", "3", "6", "4"]),
             [1, 1, 2, 2, 3, 3, 3, 4, 3, 4]
         );
+    }
+
+    #[test]
+    fn hundreds_of_windows_in_lockstep_stay_themselves_and_leave_nothing_behind() {
+        let instances = ClientInstances::default();
+        let client = |id: u64, on: u64| place(&instances, HERE, &id.to_string(), Some(on)).instance;
+        for window in 1..=300 {
+            assert_eq!([1, 2].map(|id| client(id, window)), [ClientInstance::Number(window); 2]);
+        }
+        for id in 3..=9 {
+            assert!((1..=300).all(|window| client(id, window) == ClientInstance::Number(window)), "{id}");
+        }
+        // One of them goes on over further connections, each with the next id.
+        assert_eq!(client(1_000, 1), ClientInstance::Number(1));
+        for id in 1_001..1_001 + 2 * MAX_CONNECTIONS as u64 {
+            assert_eq!(client(id, id), ClientInstance::Number(1), "{id}");
+        }
+        let mut table = instances.table.lock();
+        let (_, names) = table.principals.iter_mut().next().unwrap();
+        let (_, namesakes) = names.iter_mut().next().unwrap();
+        let held: usize = namesakes.instances.iter().map(|instance| instance.connections.len()).sum();
+        assert_eq!((namesakes.by_connection.len(), held), (299 + MAX_CONNECTIONS, 299 + MAX_CONNECTIONS));
+        assert!(namesakes.instances.is_sorted_by_key(|instance| instance.number));
+        namesakes.forget_idle(Instant::now() + 2 * MAX_IDLE);
+        assert!(namesakes.instances.is_empty() && namesakes.by_connection.is_empty());
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -31,12 +31,14 @@ use vmcp_backend::{ClientInstance, RpcOutcome};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::headers::RequestEra;
-use vmcp_wire::headers::{self, Field, HeaderSource};
+use vmcp_wire::headers::{self, Field, HeaderSource as _};
 use vmcp_wire::owned::{OwnedMessage, OwnedParams, OwnedRequest};
 use vmcp_wire::rpc;
+use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::session::Session;
 use vmcp_wire::{codes, methods};
 
+use super::request_headers::{RequestHeaders, came_through_proxy};
 use super::trace;
 use crate::push::streams;
 use crate::request::conversation::{AcceptedMessages, Conversation, ConversationItem};
@@ -61,15 +63,6 @@ use vmcp_engine::telemetry::metrics::ServerSession;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Headers of HTTP proxies.
-const PROXY_HEADERS: [HeaderName; 6] = [
-    header::FORWARDED,
-    header::VIA,
-    HeaderName::from_static("x-forwarded-for"),
-    HeaderName::from_static("x-forwarded-prefix"),
-    HeaderName::from_static("x-real-ip"),
-    HeaderName::from_static("x-envoy-external-address"),
-];
 /// Name of the request for a push stream, or for the rest of a call's stream, in `rateLimiting`.
 const GET_STREAM: &str = "GET /mcp";
 /// Time after which a call of a legacy client is answered by a stream, which can be resumed, though there is
@@ -101,25 +94,6 @@ impl Service<Received> for McpService {
     }
 }
 
-/// True for a request that came through an HTTP proxy, whose connections many clients use.
-pub(crate) fn came_through_proxy(headers: &HeaderMap) -> bool {
-    PROXY_HEADERS.iter().any(|name| headers.contains_key(name))
-}
-
-/// Request headers, as the protocol checks of `vmcp-wire` read them.
-struct HttpHeaders<'a>(&'a HeaderMap);
-
-impl HeaderSource for HttpHeaders<'_> {
-    fn field(&self, name: &str) -> Field<'_> {
-        let mut values = self.0.get_all(name).iter();
-        match (values.next(), values.next()) {
-            (None, _) => Field::Absent,
-            (Some(value), None) => value.to_str().map_or(Field::Invalid, Field::One),
-            _ => Field::Invalid,
-        }
-    }
-}
-
 /// Handles a POST: a request, a notification or the answer to a question.
 async fn receive(service: &McpService, request: Received) -> Response {
     let edge = &service.edge;
@@ -132,7 +106,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
         Ok(message) => message,
         Err(error) => return refuse::envelope(&error),
     };
-    let era = match headers::classify(&HttpHeaders(&head.headers), &message) {
+    let era = match headers::classify(&RequestHeaders(&head.headers), &message) {
         Ok(era) => era,
         Err(refusal) => return refuse::protocol(message.id(), &refusal),
     };
@@ -158,7 +132,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
                 edge.engine.prepare(&edge.engine.snapshot(), &principal).await;
                 return initialize(edge, &principal, request);
             }
-            match session(edge, &principal, &head.headers) {
+            match session(edge, &ring, &principal, &head.headers) {
                 Ok(known) => Peer::legacy(&known, style, edge.push.router.level(known.session.id)),
                 Err(response) => return *response,
             }
@@ -320,7 +294,7 @@ fn check_param_headers(
         return Ok(());
     };
     let annotations = &tool.definition.param_headers;
-    headers::check_param_headers(&HttpHeaders(headers), annotations, params.get("arguments"))
+    headers::check_param_headers(&RequestHeaders(headers), annotations, params.get("arguments"))
 }
 
 /// Handles GET: opens the push stream of a legacy session, or resumes the stream of a call. Modern clients
@@ -329,7 +303,8 @@ async fn listen(service: &McpService, request: Received) -> Response {
     let edge = &service.edge;
     let Received { head, mut principal, snapshot, .. } = request;
     let headers = &head.headers;
-    let forwarded = forward::forwarded_from(&edge.ring(), &head);
+    let ring = edge.ring();
+    let forwarded = forward::forwarded_from(&ring, &head);
     principal.address = forwarded.or(principal.address);
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
@@ -343,7 +318,7 @@ async fn listen(service: &McpService, request: Received) -> Response {
     {
         return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
     }
-    match session(edge, &principal, headers) {
+    match session(edge, &ring, &principal, headers) {
         Ok(known) => {
             let id = known.session.id;
             if let Some(last) = headers.get(&LAST_EVENT_ID) {
@@ -377,7 +352,7 @@ fn end(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Resp
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
-    match session(edge, principal, headers) {
+    match session(edge, &edge.ring(), principal, headers) {
         Ok(session) => {
             let Session { id, expires, began, revision, .. } = session.session;
             let lived = Duration::from_millis(now_millis().saturating_sub(began));
@@ -401,15 +376,17 @@ fn end(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Resp
 /// Returns the session named by the request's header, or the refusal.
 fn session(
     edge: &Edge,
+    ring: &Arc<KeyRing>,
     principal: &Principal,
     headers: &HeaderMap,
 ) -> Result<Arc<OpenedSession>, Box<Response>> {
-    let headers = HttpHeaders(headers);
+    let headers = RequestHeaders(headers);
     let Field::One(id) = headers.field(headers::SESSION_ID) else {
         return Err(Box::new(refuse::session_required()));
     };
-    let known = edge.sessions.get(&edge.ring(), principal, id).and_then(|known| {
-        let revocations = Arc::clone(edge.engine.snapshot().authentication.revocations());
+    let known = edge.sessions.get(ring, principal, id).and_then(|known| {
+        let newest = edge.engine.snapshot();
+        let revocations = newest.authentication.revocations();
         let has_ended = edge.push.router.sessions.has_ended(known.session.id)
             || revocations.refuses_session(&principal.identity, known.session.began);
         if has_ended { Err(SessionNotFound::Ended) } else { Ok(known) }

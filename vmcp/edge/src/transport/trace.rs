@@ -2,11 +2,15 @@
 
 use std::borrow::Cow;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use vmcp_wire::meta::{self, Trace};
 use vmcp_wire::owned::OwnedMeta;
 
 use vmcp_engine::telemetry::traces::{IncomingTrace, TraceContext};
+
+static TRACEPARENT: HeaderName = HeaderName::from_static(meta::TRACEPARENT);
+static TRACESTATE: HeaderName = HeaderName::from_static(meta::TRACESTATE);
+static BAGGAGE: HeaderName = HeaderName::from_static(meta::BAGGAGE);
 
 /// Returns the trace in a message's `_meta`.
 pub(super) fn of_message(meta: OwnedMeta<'_>) -> TraceContext {
@@ -18,7 +22,7 @@ pub(super) fn of_message(meta: OwnedMeta<'_>) -> TraceContext {
 /// Returns the trace of an HTTP message: `_meta`, the protocol's own carrier, or else the headers that
 /// proxies and other clients set. Headers of another span than that of `_meta` are its ambient one.
 pub(super) fn of_http(meta: OwnedMeta<'_>, headers: &HeaderMap) -> IncomingTrace {
-    let traceparent = only(headers, meta::TRACEPARENT).filter(|text| meta::is_traceparent(text));
+    let traceparent = only(headers, &TRACEPARENT).filter(|text| meta::is_traceparent(text));
     let carried = of_message(meta);
     if let Some(own) = carried.traceparent.as_deref() {
         let ambient = traceparent.filter(|text| *text != own).map(Box::from);
@@ -26,21 +30,21 @@ pub(super) fn of_http(meta: OwnedMeta<'_>, headers: &HeaderMap) -> IncomingTrace
     }
     let context = TraceContext {
         traceparent: traceparent.map(|text| Cow::Owned(text.to_owned())),
-        tracestate: traceparent.and_then(|_| joined(headers, meta::TRACESTATE)),
-        baggage: carried.baggage.or_else(|| joined(headers, meta::BAGGAGE)),
+        tracestate: traceparent.and_then(|_| joined(headers, &TRACESTATE)),
+        baggage: carried.baggage.or_else(|| joined(headers, &BAGGAGE)),
     };
     IncomingTrace { context, ambient: None }
 }
 
 /// Returns the value of a header that stands on one line alone.
-fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut lines = headers.get_all(name).iter();
     let line = lines.next()?;
     if lines.next().is_some() { None } else { line.to_str().ok() }
 }
 
 /// Returns the value of a header that is a list: its lines are one list (RFC 9110, 5.3).
-fn joined(headers: &HeaderMap, name: &str) -> Option<Cow<'static, str>> {
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<Cow<'static, str>> {
     let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     (!lines.is_empty()).then(|| Cow::Owned(lines.join(",")))

@@ -2,24 +2,28 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use vmcp_backend::ByteBudget;
+use vmcp_config::Config;
 use vmcp_config::status::DefinitionChanges;
 use vmcp_store::{Store, StoreError};
 
 use super::embedding::provider::MonitoredProvider;
 use super::embedding::ranking_services::RankingServices;
+use super::options::Storage;
 use super::replicas::Replicas;
 use super::snapshot::Snapshot;
 use super::snapshot::build::session_snapshots::SessionSnapshots;
 use super::snapshot::client_records::kept_results::KeptResults;
 use super::snapshot::generation::Generation;
 use super::tool_drift::DriftGuard;
+use crate::folders;
 use crate::metrics::Metrics;
 use crate::search::context::{Contexts, Learner};
 use crate::telemetry::calls::{CallObserver, CallObservers};
@@ -227,8 +231,84 @@ fn replaced(current: &ArcSwap<Store>, failed: &Arc<Store>, memory: Store) -> Arc
     if Arc::ptr_eq(&before, failed) { memory } else { Arc::clone(&before) }
 }
 
+/// The databases of a run, opened on threads of their own beside the rest of a start: each takes a
+/// millisecond, of a new file more.
+pub struct OpeningDatabases {
+    folders: DatabaseFolders,
+    store: oneshot::Receiver<Result<OpenedStore, StoreError>>,
+    drift: oneshot::Receiver<Result<DriftGuard, StoreError>>,
+}
+
+/// Folders of the databases; `None` stands for memory.
+#[derive(Clone)]
+struct DatabaseFolders {
+    cache: Option<PathBuf>,
+    state: Option<PathBuf>,
+    /// Folder of `state.db` once a backend is under quarantine.
+    later: Option<PathBuf>,
+}
+
+impl OpeningDatabases {
+    /// Begins to open the databases of a configuration. Needs no runtime; the log must be there already.
+    pub fn begin(config: &Config, storage: &Storage) -> OpeningDatabases {
+        let is_on = config.optimizer.enabled;
+        let (cache, later) = match storage {
+            Storage::Memory => (None, None),
+            Storage::Dir(dir) => (Some(dir.clone()), Some(dir.clone())),
+            Storage::Configured => (Some(folders::storage_dir(config)), Some(folders::state_dir(config))),
+        };
+        let state = later.clone().filter(|_| is_on);
+        let folders = DatabaseFolders { cache: cache.filter(|_| is_on), state, later };
+        let (of_store, of_drift) = (folders.clone(), folders.clone());
+        let store = on_thread("open-cache", move || of_store.open_store());
+        let drift = on_thread("open-state", move || of_drift.open_drift());
+        OpeningDatabases { folders, store, drift }
+    }
+
+    /// Returns the folder of `state.db` and the files beside it; `None` if nothing is kept.
+    pub(super) fn state_dir(&self) -> Option<&PathBuf> {
+        self.folders.state.as_ref()
+    }
+
+    /// Waits for the trusted definitions.
+    pub(super) async fn drift(&mut self) -> Result<DriftGuard, StoreError> {
+        // Without a thread, the database is opened here.
+        (&mut self.drift).await.unwrap_or_else(|_| self.folders.open_drift())
+    }
+
+    /// Waits for the cache.
+    pub(super) async fn store(&mut self) -> Result<OpenedStore, StoreError> {
+        // As above.
+        (&mut self.store).await.unwrap_or_else(|_| self.folders.open_store())
+    }
+}
+
+impl DatabaseFolders {
+    fn open_store(&self) -> Result<OpenedStore, StoreError> {
+        open(self.cache.as_deref())
+    }
+
+    fn open_drift(&self) -> Result<DriftGuard, StoreError> {
+        DriftGuard::open(self.state.as_deref(), self.later.clone())
+    }
+}
+
+/// Runs `work` on a thread of its own. The receiver fails if there is none to be had.
+fn on_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> oneshot::Receiver<T> {
+    let (sender, receiver) = oneshot::channel();
+    // A start that has failed meanwhile has dropped the receiver.
+    let run = move || drop(sender.send(work()));
+    if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(run) {
+        tracing::debug!(%error, "no thread to open a database");
+    }
+    receiver
+}
+
 /// Opens the store in a folder, or in memory if `dir` is `None` or the folder cannot be used.
-pub(super) fn open(dir: Option<&Path>) -> Result<OpenedStore, StoreError> {
+fn open(dir: Option<&Path>) -> Result<OpenedStore, StoreError> {
     let Some(dir) = dir else { return Ok(OpenedStore { store: Store::in_memory()?, lacks_folder: false }) };
     match Store::open(dir) {
         Ok(store) => Ok(OpenedStore { store, lacks_folder: false }),
@@ -242,6 +322,20 @@ pub(super) fn open(dir: Option<&Path>) -> Result<OpenedStore, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn databases_that_open_beside_a_start_are_those_of_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = crate::testing::config(crate::testing::KEYWORDS);
+        let mut opening = OpeningDatabases::begin(&config, &Storage::Dir(folder.path().to_owned()));
+        assert_eq!(opening.state_dir().map(PathBuf::as_path), Some(folder.path()));
+        assert!(opening.drift().await.is_ok());
+        let store = opening.store().await;
+        assert!(store.is_ok_and(|store| !store.lacks_folder));
+        assert!(folder.path().join("state.db").exists() && folder.path().join("embeddings.db").exists());
+        let opening = OpeningDatabases::begin(&config, &Storage::Memory);
+        assert_eq!(opening.state_dir(), None);
+    }
 
     #[test]
     fn a_store_that_fails_for_two_at_once_is_replaced_by_one() {

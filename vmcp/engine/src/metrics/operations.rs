@@ -5,6 +5,7 @@
 //! a value are empty, which Prometheus reads as absent.
 
 use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +28,7 @@ const MAX_TOOL_NAMES: usize = 1_000;
 pub(crate) const OTHER: &str = "_OTHER";
 
 /// Labels of a client's request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, EncodeLabelSet)]
 pub struct ServerOperation {
     /// The method, or `_OTHER`.
     pub mcp_method_name: &'static str,
@@ -42,7 +43,7 @@ pub struct ServerOperation {
 }
 
 /// Labels of a call at its backend.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, EncodeLabelSet)]
 pub struct ClientOperation {
     /// The method, or `_OTHER`.
     pub mcp_method_name: &'static str,
@@ -63,6 +64,27 @@ pub struct ServerSession {
     pub network_transport: &'static str,
     /// Revision of the protocol.
     pub mcp_protocol_version: &'static str,
+}
+
+impl Hash for ServerOperation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.gen_ai_tool_name.as_bytes());
+        hash_lengths([self.mcp_method_name, self.error_type, self.mcp_protocol_version], state);
+    }
+}
+
+impl Hash for ClientOperation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.gen_ai_tool_name.as_bytes());
+        state.write(self.backend.as_bytes());
+        hash_lengths([self.mcp_method_name, self.error_type, self.network_transport], state);
+    }
+}
+
+/// Adds labels of few values by their lengths. A call hashes its labels twice; a hash over all texts costs
+/// more than to compare the few series that differ in these labels alone.
+fn hash_lengths<H: Hasher>(labels: [&'static str; 3], state: &mut H) {
+    state.write_u64(labels.iter().fold(0, |all, label| (all << 16) | label.len() as u64));
 }
 
 /// The names of tools that are labels already.

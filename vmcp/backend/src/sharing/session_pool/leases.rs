@@ -27,7 +27,8 @@ impl SessionPool {
         listener: &Arc<CallListener>,
     ) -> Result<Option<(SessionLease, Arc<Connection>)>, LinkError> {
         let Some(placement) = self.placements.of(&self.facts, main, request) else { return Ok(None) };
-        if self.sole.serves(main, placement.key) {
+        // Only a program can be the only one; calls of other servers take no lock for the question.
+        if self.facts.spec.starts_process() && self.sole.serves(main, placement.key) {
             return Ok(None);
         }
         let lease = self.take(placement)?;

@@ -24,7 +24,7 @@ use super::Admin;
 use crate::port::REFUSAL_LOG_INTERVAL;
 use crate::port::admin_routes::CONSOLE_CALLBACK;
 use crate::port::layers::host_rules::{GuardRefusal, HostGuard};
-use crate::transport::http::came_through_proxy;
+use crate::transport::request_headers::came_through_proxy;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::telemetry::metrics::RefusalLabels;
 

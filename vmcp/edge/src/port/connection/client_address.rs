@@ -13,7 +13,7 @@ use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
-use crate::transport::http::came_through_proxy;
+use crate::transport::request_headers::came_through_proxy;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The address of a client whose address is unknown. Clients on the server's machine have more rights than

@@ -9,13 +9,12 @@ use vmcp_wire::owned::OwnedRequest;
 
 use super::Dispatch;
 
-/// Begins the operation of a request that has a peer.
-pub(super) fn begin(dispatch: Dispatch<'_>, trace: &IncomingTrace) -> Operation {
+/// Begins the operation of a request that has a peer. `subject` is that of the request.
+pub(super) fn begin(dispatch: Dispatch<'_>, subject: Option<&str>, trace: &IncomingTrace) -> Operation {
     let Dispatch { edge, snapshot, peer, request } = dispatch;
-    let subject = request.subject();
     let start = OperationStart {
         method: request.method(),
-        target: target(snapshot, request, subject.as_deref()),
+        target: target(snapshot, request, subject),
         id: request.id().get(),
         revision: peer.revision.as_str(),
         transport: peer.transport,

@@ -43,6 +43,10 @@ impl RefusalReason {
 /// Value of `Retry-After`, in seconds, where a limit is reached or a program starts.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
+/// `Content-Type` and `Accept` as the SDKs of MCP write them. A call of theirs is not parsed further.
+const JSON: &str = "application/json";
+const EITHER_ANSWER: &str = "application/json, text/event-stream";
+
 /// Encodes a JSON-RPC error with an HTTP status.
 pub(crate) fn error_response(
     status: StatusCode,
@@ -69,18 +73,24 @@ pub(crate) fn later(status: StatusCode, message: &str) -> Response {
 
 /// Checks the media types of a POST: the body must be JSON (415), and the client must accept JSON (406).
 pub(crate) fn media_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
-    let content_type =
-        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = content_type.split(';').next().unwrap_or_default().trim();
     let refuse =
         |status, message| Err(Box::new(error_response(status, None, codes::INVALID_REQUEST, message)));
-    if !essence.eq_ignore_ascii_case("application/json") {
+    if !headers.get(header::CONTENT_TYPE).is_some_and(is_json) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
     }
-    if !accepts(headers, "application/json") {
+    if !accepts(headers, JSON) {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must list application/json and text/event-stream");
     }
     Ok(())
+}
+
+/// True for the media type of JSON, whatever its parameters.
+fn is_json(content_type: &HeaderValue) -> bool {
+    if content_type == JSON {
+        return true;
+    }
+    let essence = content_type.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case(JSON)
 }
 
 /// Returns true if the client accepts a stream of events.
@@ -88,7 +98,8 @@ pub(crate) fn accepts_streams(headers: &HeaderMap) -> bool {
     accepts(headers, "text/event-stream")
 }
 
-/// Reads `Accept` as HTTP defines it: lists, wildcards, parameters; no header accepts everything.
+/// Reads `Accept` as HTTP defines it: lists, wildcards, parameters; no header accepts everything. `wanted` is
+/// JSON or a stream of events.
 fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     let (kind, _) = wanted.split_once('/').unwrap_or((wanted, ""));
     let fits = |range: &[u8]| {
@@ -100,7 +111,7 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     };
     let mut has_none = true;
     for value in headers.get_all(header::ACCEPT) {
-        if value.as_bytes().split(|byte| *byte == b',').any(fits) {
+        if value == EITHER_ANSWER || value.as_bytes().split(|byte| *byte == b',').any(fits) {
             return true;
         }
         // A value beyond ASCII says nothing.
@@ -178,6 +189,21 @@ mod tests {
     }
 
     #[test]
+    fn the_body_is_json_whatever_its_parameters() {
+        let refused = |kind: &[&str]| {
+            let kinds = kind.iter().map(|value| (header::CONTENT_TYPE, value.parse().unwrap()));
+            media_types(&kinds.collect()).is_err_and(|response| response.status() == 415)
+        };
+        for kind in ["application/json", "Application/JSON", " application/json ; charset=utf-8"] {
+            assert!(!refused(&[kind]), "{kind}");
+        }
+        for kind in ["", "text/plain", "application/json5", "application/json, text/plain"] {
+            assert!(refused(&[kind]), "{kind}");
+        }
+        assert!(refused(&[]));
+    }
+
+    #[test]
     fn accept_is_read_as_http_defines_it() {
         for accept in [
             &[][..],
@@ -191,5 +217,6 @@ mod tests {
         assert!(!accepts(&headers(&["text/event-stream"]), "application/json"));
         assert!(!accepts_streams(&headers(&["application/json"])));
         assert!(accepts_streams(&headers(&["application/json, text/event-stream"])));
+        assert!(accepts(&headers(&["application/json, text/event-stream"]), "application/json"));
     }
 }

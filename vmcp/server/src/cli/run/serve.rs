@@ -50,7 +50,7 @@ use vmcp_edge::port::serve::{Ports, dual_stack};
 use vmcp_edge::transport::stdio;
 use vmcp_edge::{DownstreamRouter, Edge};
 use vmcp_engine::access::identity::Principal;
-use vmcp_engine::engine::{Engine, Options};
+use vmcp_engine::engine::{Engine, OpeningDatabases, Options, Storage};
 use vmcp_engine::server_registrar::ServerRegistrar;
 use vmcp_engine::telemetry::audit::{AuditTrail, ConsoleStream};
 use vmcp_engine::telemetry::calls::{Action, CallObserver};
@@ -116,9 +116,12 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         return Ok(Exit::Done);
     }
     let telemetry = global.start_telemetry(&file.config)?;
+    // As early as they may log.
+    let databases = OpeningDatabases::begin(&file.config, &Storage::Configured);
     let runtime = tokio::runtime::Runtime::new()?;
     let lookup = global.reference_lookup();
-    let outcome = runtime.block_on(serve(arguments, own_options, file, lookup, global.person_reads_logs()));
+    let people = global.person_reads_logs();
+    let outcome = runtime.block_on(serve(arguments, own_options, file, databases, lookup, people));
     // A thread that is blocked on standard input would keep the process alive.
     runtime.shutdown_timeout(THREAD_GRACE);
     telemetry.flush();
@@ -169,6 +172,7 @@ async fn serve(
     arguments: Arguments,
     options_of_start: ServeOptions,
     file: ConfigFile,
+    databases: OpeningDatabases,
     lookup: ReferenceLookup,
     people: bool,
 ) -> Result<(), CommandFailure> {
@@ -210,7 +214,7 @@ async fn serve(
     };
     let router = DownstreamRouter::new(&options.metrics);
     options.downstream = Some(router.clone());
-    let engine = Engine::start(config.clone(), options).await?;
+    let engine = Engine::start_with(databases, config.clone(), options).await?;
     audit.set_policy_version(&engine.snapshot().policy.version());
     let process = Principal::default();
     engine.call_observers().acted(&Action {
