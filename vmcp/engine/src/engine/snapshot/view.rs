@@ -310,6 +310,11 @@ impl View {
         })
     }
 
+    /// True if a backend serves an unlisted URI by one of its templates.
+    pub fn serves(&self, backend: &str, uri: &str) -> bool {
+        self.catalog.resources_for(uri).any(|target| **target.backend() == *backend)
+    }
+
     /// True if a backend serves a URI, but not for this identity. Then no other way to this URI may be tried
     /// either.
     pub fn hides(&self, uri: &str) -> bool {
