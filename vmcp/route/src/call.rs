@@ -65,6 +65,9 @@ use rights::webhooks;
 
 /// Id of the decision that denies since the client's credential was withdrawn.
 const WITHDRAWN: &str = "withdrawn";
+/// The reason of a call whose begin could not be put on record, where that is required (`audit.failClosed`).
+pub(crate) const UNRECORDED: &str =
+    "the call cannot be recorded in the audit trail, and is not made without it";
 
 /// The refusal of a policy. Its caller answers as if the target did not exist, byte for byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -359,6 +362,9 @@ impl<'a> Authorized<'a> {
             let backend = send::backend(self.context.snapshot, &self.target)?;
             rights::check_scopes(self.context, &self.target)?;
             self.ask_decision_point(None).await?;
+            if !self.recorder.begins().await {
+                return Err(unrecorded());
+            }
             backend.watch_task(self.target.subject().unwrap_or_default())?;
             Ok::<_, CallError>(backend)
         };
@@ -379,9 +385,9 @@ impl<'a> Authorized<'a> {
     }
 }
 
-/// The error of a call whose begin could not be put on record, where that is required (`audit.failClosed`).
+/// The error of a call whose begin could not be put on record.
 fn unrecorded() -> CallError {
-    CallError::unsent("the call cannot be recorded in the audit trail, and is not made without it")
+    CallError::unsent(UNRECORDED)
 }
 
 fn outcome(answer: &Result<Response, CallError>) -> Outcome {
