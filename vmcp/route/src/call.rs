@@ -65,6 +65,9 @@ use rights::webhooks;
 
 /// Id of the decision that denies since the client's credential was withdrawn.
 const WITHDRAWN: &str = "withdrawn";
+/// Links of one result that are matched against the templates of all backends. A further link that a template
+/// leads to is remembered although it need not be.
+const MAX_MATCHED_LINKS: usize = 8;
 /// The reason of a call whose begin could not be put on record, where that is required (`audit.failClosed`).
 pub(crate) const UNRECORDED: &str =
     "the call cannot be recorded in the audit trail, and is not made without it";
@@ -304,9 +307,13 @@ impl<'a> Authorized<'a> {
             return;
         }
         let (context, backend) = (self.context, self.target.backend);
-        for uri in linked_uris::linked(result) {
-            if context.view.resource(&uri).is_none_or(|listed| listed.backend() != backend) {
-                context.snapshot.links.learn(context.caller.link_owner(), &uri, backend);
+        for (number, uri) in linked_uris::linked(result).iter().enumerate() {
+            // A backend chooses both the links and the templates that are matched.
+            let view = context.view;
+            let known =
+                if number < MAX_MATCHED_LINKS { view.resource(uri) } else { view.listed_resource(uri) };
+            if known.is_none_or(|known| known.backend() != backend) {
+                context.snapshot.links.learn(context.caller.link_owner(), uri, backend);
             }
         }
     }
