@@ -172,8 +172,8 @@ fn may_lead_to(context: CallContext<'_>, backend: &str, uri: &str) -> bool {
     own.is_some_and(|own| own.resources.iter().any(|resource| resource.uri == uri))
 }
 
-/// True if a template is for URIs of this scheme, and the scheme is one of a server's own: files and pages are
-/// read by many servers.
+/// True if a template is for URIs of this scheme, and the scheme is one of a server's own: files and pages
+/// are read by many servers.
 fn owns_scheme(template: &str, uri: &str) -> bool {
     let Some((scheme, _)) = uri.split_once(':') else { return false };
     let is_named = template.strip_prefix(scheme).is_some_and(|rest| rest.starts_with(':'));

@@ -1,7 +1,8 @@
 //! [`AskedAddresses`]: the addresses at which registries are asked (SSRF guard).
 //!
-//! Tenants name registries, and a registry names the place of its tokens (`realm`) and of its blobs (redirects).
-//! A registry may be in a private network; it is neither a metadata service of a cloud nor this pod.
+//! Tenants name registries, and a registry names the place of its tokens (`realm`) and of its blobs
+//! (redirects). A registry may be in a private network; it is neither a metadata service of a cloud nor this
+//! pod.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -46,7 +47,7 @@ impl AskedAddresses {
         }
     }
 
-    /// True for the host of a listed registry, whatever its port.
+    /// True for the host of a listed registry, at any port.
     fn is_listed(&self, host: &str) -> bool {
         self.plain_http.iter().any(|listed| {
             let port = listed.strip_prefix(host).and_then(|rest| rest.strip_prefix(':'));

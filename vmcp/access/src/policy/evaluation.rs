@@ -182,8 +182,8 @@ fn respelled(value: &Json) -> Result<Vec<Json>, Ambiguous> {
     Ok(if count == 0 { Vec::new() } else { [normal].into_iter().chain(all).collect() })
 }
 
-/// Returns a value with each text changed, at any depth. Keys are texts too: a tool may take a record of files
-/// by their paths.
+/// Returns a value with each text changed, at any depth. Keys are texts too: a tool may take a record of
+/// files by their paths.
 fn with_texts(
     value: &Json,
     change: &mut impl FnMut(&str) -> Result<String, Ambiguous>,

@@ -48,7 +48,7 @@ fn within_section(text: &str) -> String {
     lines.join("\n").trim().to_owned()
 }
 
-/// Returns a line of Markdown that is no heading of the first level: `# a`, or `===` below a line.
+/// Moves a heading of the first level one level lower: `# a`, or `===` below a line.
 fn line_within_section(line: &str) -> String {
     let line = sanitize::visible(line);
     let text = line.trim();

@@ -55,7 +55,7 @@ pub(in crate::cli) struct ApproveArguments {
     /// Approve this definition and no other: the begin of its hash, 12 characters at least
     #[arg(long, value_name = "HASH")]
     hash: Option<String>,
-    /// Approve the present definition, whatever it is
+    /// Approve the present definition without a question
     #[arg(short, long, conflicts_with = "hash")]
     yes: bool,
     #[command(flatten)]
