@@ -4,6 +4,7 @@
 //! may read other words in it.
 
 use serde_json::value::RawValue;
+use url::Url;
 use vmcp_backend::{CallError, ClientFacts, Event, Question, Response, RpcOutcome};
 use vmcp_json::object::{Edit, Object, ObjectError};
 use vmcp_json::{text, text::empty_object};
@@ -23,6 +24,8 @@ pub const SERVER: &str = "vmcp/server";
 /// The words of a question: those of an elicitation, and the instructions of a sampling.
 const MESSAGE: &str = "message";
 const SYSTEM_PROMPT: &str = "systemPrompt";
+/// Address to which a question sends the user.
+const ADDRESS: &str = "url";
 /// Key of the details of an error.
 const DATA: &str = "data";
 /// Key of the visits that an error of a legacy backend demands.
@@ -175,7 +178,9 @@ pub(crate) fn named_response(response: Response, backend: &str) -> Result<Respon
 fn named_params(method: &str, params: Option<&RawValue>, backend: &str) -> Option<Box<RawValue>> {
     let params = params.filter(|params| params.get() != NULL).unwrap_or(empty_object());
     let object = Object::parse(params).ok()?;
-    if first_misspelled(object.keys(), &QUESTION).is_some() {
+    if first_misspelled(object.keys(), &QUESTION).is_some()
+        || (method == methods::ELICIT && !leads_to_page(&object))
+    {
         return None;
     }
     let mut edit = object.edit();
@@ -188,6 +193,16 @@ fn named_params(method: &str, params: Option<&RawValue>, backend: &str) -> Optio
     }
     name_in_meta(&object, &mut edit, backend);
     edit.finish().into_raw().ok()
+}
+
+/// True if a question sends the user to a page, or nowhere. Other schemes run scripts, open files or start
+/// programs (`javascript:`, `file:`, `ms-msdt:`); a user name in front of the host passes for the host.
+fn leads_to_page(question: &Object<'_>) -> bool {
+    let Some(address) = question.text(ADDRESS).filter(|address| *address != NULL) else { return true };
+    let url = text::unquoted(address).and_then(|address| Url::parse(&address).ok());
+    url.is_some_and(|url| {
+        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
+    })
 }
 
 /// Returns the words of a question behind the name of the server that asks, as JSON.
@@ -332,6 +347,32 @@ mod tests {
             let (Ok(text) | Err(text)) = named.outcome.settled();
             assert!(text.get().contains(r#""The server evil asks: "#), "{}", text.get());
         }
+    }
+
+    #[test]
+    fn a_question_sends_people_to_pages_alone() {
+        let asked = |url: &str| {
+            let question = raw(&format!(r#"{{"mode":"url","message":"Go","url":{url}}}"#));
+            named_params(methods::ELICIT, Some(&*question), "evil").is_some()
+        };
+        for url in [r#""https://a.example/sign-in?x=1""#, r#""http://127.0.0.1:8080/""#, "null"] {
+            assert!(asked(url), "{url}");
+        }
+        for url in [
+            r#""javascript:alert(1)""#,
+            r#"" java\nscript:alert(1)""#,
+            r#""data:text/html,x""#,
+            r#""file:///etc/passwd""#,
+            r#""ms-msdt:/id""#,
+            r#""https://github.com@evil.example/""#,
+            r#""sign-in""#,
+            "5",
+        ] {
+            assert!(!asked(url), "{url}");
+        }
+        let visit = r#"{"code":-32042,"message":"m","data":{"elicitations":[{"url":"vbscript:x"}]}}"#;
+        let outcome = RpcOutcome::error(&raw(visit));
+        assert!(named_response(Response { outcome, era: Era::Legacy }, "evil").is_err());
     }
 
     #[test]
