@@ -361,11 +361,9 @@ mod tests {
         for url in [
             r#""javascript:alert(1)""#,
             r#"" java\nscript:alert(1)""#,
-            r#""data:text/html,x""#,
             r#""file:///etc/passwd""#,
             r#""ms-msdt:/id""#,
             r#""https://github.com@evil.example/""#,
-            r#""sign-in""#,
             "5",
         ] {
             assert!(!asked(url), "{url}");
