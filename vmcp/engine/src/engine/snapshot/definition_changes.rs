@@ -146,6 +146,7 @@ fn compare_instructions(backend: &str, saved: &str, after: Option<&str>, metrics
     metrics.catalog_changes.get_or_create(&labels).inc();
     let digest = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), status::digest);
     let (old, new) = (digest(before.as_deref()), digest(after));
+    let (old, new) = (old.as_str(), new.as_str());
     tracing::warn!(
         server = backend,
         old,
