@@ -28,7 +28,7 @@ const KEYS: [(usize, &str); 14] = [
 /// A key of [`KEYS`], by its index.
 type Key = usize;
 
-/// No answer, or a repeated key.
+/// No answer, a repeated key, or a `resultType` in another letter case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused;
 
@@ -260,7 +260,11 @@ impl Scanner {
         let name = serde_json::from_slice::<String>(&quoted).ok();
         let key = KEYS.iter().position(|(level, key)| *level == self.depth && Some(*key) == name.as_deref());
         self.current[self.depth - 1] = key;
-        if key.is_some_and(|key| self.found[key].is_some()) {
+        // Some clients take a key in another letter case for the type of the result.
+        let is_misspelled = self.depth == 2
+            && key.is_none()
+            && name.is_some_and(|name| vmcp_wire::letter_case::folded(&name) == "resulttype");
+        if is_misspelled || key.is_some_and(|key| self.found[key].is_some()) {
             return Err(Refused);
         }
         Ok(())

@@ -1,12 +1,14 @@
 //! A client of the OCI distribution API, as far as the configuration of an image needs it: a manifest, the
 //! manifest of one platform if the first is an index, and the blob of the configuration.
 //!
-//! Registries are named by tenants: everything is asked over TLS (plain HTTP from listed hosts only), answers
-//! are bounded in size and time, and digests are verified.
+//! Registries are named by tenants: everything is asked over TLS (plain HTTP from listed hosts only) at
+//! addresses that [`AskedAddresses`] admits, answers are bounded in size and time, and digests are verified.
 
+mod asked_addresses;
 mod challenge;
 mod documents;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, WWW_AUTHENTICATE};
@@ -19,6 +21,7 @@ use url::Url;
 use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
+use self::asked_addresses::AskedAddresses;
 use self::challenge::Challenge;
 use self::documents::{ImageConfig, MANIFEST_TYPES, Manifest, Token};
 use super::{ImageReference, PullCredentials};
@@ -66,24 +69,29 @@ pub(crate) struct RegistryClient {
     http: OnceCell<reqwest::Client>,
     /// Hosts, with their ports, that are asked over plain HTTP.
     plain_http: Vec<String>,
+    addresses: AskedAddresses,
 }
 
 impl RegistryClient {
     /// Makes a client; `plain_http` lists the hosts that are asked without TLS.
     pub(crate) fn new(plain_http: Vec<String>) -> Self {
-        Self { http: OnceCell::new(), plain_http }
+        let addresses = AskedAddresses::new(&plain_http, Proxies::of_environment());
+        Self { http: OnceCell::new(), plain_http, addresses }
     }
 
     async fn http(&self) -> Result<&reqwest::Client, RegistryError> {
         let made = self.http.get_or_try_init(|| async {
-            let plain = self.plain_http.clone();
+            let (plain, addresses) = (self.plain_http.clone(), self.addresses.clone());
             let redirect = Policy::custom(move |attempt| {
-                let allowed = is_allowed(attempt.url(), &plain) && attempt.previous().len() <= MAX_REDIRECTS;
+                let allowed = is_allowed(attempt.url(), &plain)
+                    && addresses.admit(attempt.url())
+                    && attempt.previous().len() <= MAX_REDIRECTS;
                 if allowed { attempt.follow() } else { attempt.stop() }
             });
             reqwest::Client::builder()
                 .connect_timeout(CONNECT_TIMEOUT)
                 .redirect(redirect)
+                .dns_resolver(Arc::new(self.addresses.clone()))
                 .proxy(Proxies::of_environment().for_reqwest())
                 .user_agent(concat!("vmcp-operator/", env!("CARGO_PKG_VERSION")))
                 .build()
@@ -124,7 +132,19 @@ impl RegistryClient {
 
     fn url(&self, host: &str, path: &str) -> Result<Url, RegistryError> {
         let scheme = if self.plain_http.iter().any(|plain| plain == host) { "http" } else { "https" };
-        Url::parse(&format!("{scheme}://{host}{path}")).map_err(|_| answer(host, "no usable address"))
+        let url = Url::parse(&format!("{scheme}://{host}{path}"));
+        let url = url.map_err(|_| answer(host, "no usable address"))?;
+        if self.addresses.admit(&url) {
+            Ok(url)
+        } else {
+            let reason = "no registry is asked at this address".to_owned();
+            Err(RegistryError::Unreachable(host.to_owned(), reason))
+        }
+    }
+
+    /// True if a registry may send the operator to this URL for a token.
+    fn may_ask(&self, url: &Url) -> bool {
+        is_allowed(url, &self.plain_http) && self.addresses.admit(url)
     }
 }
 
@@ -172,7 +192,7 @@ impl Session<'_> {
                 self.authorization = Authorization::Basic;
                 Ok(true)
             }
-            Some(Challenge::Bearer(realm)) if is_allowed(&realm, &self.client.plain_http) => {
+            Some(Challenge::Bearer(realm)) if self.client.may_ask(&realm) => {
                 let mut request = self.http.get(realm);
                 if let Some((user, password)) = self.credentials {
                     request = request.basic_auth(user, Some(password));

@@ -64,6 +64,28 @@ fn clean(input: &str, break_between: &str) -> String {
     out
 }
 
+/// Returns a text as one word of a POSIX shell's command line, in quotes unless all its characters are plain:
+/// for commands that a person may paste, with names that a server chose. Invisible characters are dropped.
+///
+/// # Examples
+///
+/// ```
+/// use vmcp_config::sanitize::shell_word;
+///
+/// assert_eq!(shell_word("notes:write"), "notes:write");
+/// assert_eq!(shell_word("x; rm -rf ~"), "'x; rm -rf ~'");
+/// assert_eq!(shell_word("it's $(id)\n"), r"'it'\''s $(id)'");
+/// ```
+#[must_use]
+pub fn shell_word(input: &str) -> String {
+    let word: String = input.chars().filter(|c| !is_invisible(*c) && !is_unseen(*c)).collect();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word;
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// Returns true for characters beyond ASCII that a terminal obeys or hides: direction marks, separators of
 /// lines and paragraphs, C1 controls, zero-width characters.
 #[must_use]

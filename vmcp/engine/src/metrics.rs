@@ -140,7 +140,7 @@ pub struct ChangeLabels {
     pub backend: String,
     /// `added`, `updated` or `removed`.
     pub change: &'static str,
-    /// `tool`, `prompt`, `resource` or `resource template`.
+    /// `tool`, `prompt`, `resource`, `resource template` or `instructions`.
     pub definition: &'static str,
 }
 

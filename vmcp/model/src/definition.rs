@@ -12,9 +12,11 @@ use serde_json::value::RawValue;
 use vmcp_json::object::Object;
 use vmcp_json::{nesting, text};
 use vmcp_wire::headers::ParamHeader;
+use vmcp_wire::letter_case::{DEFINITION, first_misspelled};
 
 pub use vmcp_config::rules::Annotations;
 
+use crate::fitness;
 use crate::fitness::Fitness;
 use crate::hash::{SchemaHash, canonical_json};
 use crate::param_header;
@@ -89,11 +91,20 @@ pub enum DefinitionError {
     /// A key has the wrong type, occurs twice, or holds invalid JSON.
     #[error("{0}")]
     Malformed(String),
+    /// A key differs in letter case only from a key of definitions: clients in Go and .NET would read another
+    /// definition than vmcp, which names, judges and hashes it.
+    #[error("the letter case of keys counts: `{written}` must be `{key}`")]
+    LetterCase {
+        /// The key as the backend wrote it.
+        written: String,
+        /// The key of definitions.
+        key: &'static str,
+    },
 }
 
 impl DefinitionError {
-    fn malformed(error: &serde_json::Error) -> DefinitionError {
-        // serde_json quotes the offending value, which may be as long as the definition.
+    fn malformed(error: &impl fmt::Display) -> DefinitionError {
+        // An error quotes the offending key or value, which may be as long as the definition.
         DefinitionError::Malformed(error.to_string().chars().take(200).collect())
     }
 }
@@ -212,7 +223,7 @@ impl Resource {
             uri: Option<String>,
             name: Option<String>,
         }
-        let raw = readable(raw);
+        let raw = without_odd_icons(readable(raw));
         let keys: Keys = read(&raw)?;
         let uri = required("uri", keys.uri, MAX_URI_BYTES)?;
         Ok(Resource { uri, name: keys.name.ok_or(DefinitionError::Missing("name"))?, raw })
@@ -239,7 +250,7 @@ impl ResourceTemplate {
             uri_template: Option<String>,
             name: Option<String>,
         }
-        let raw = readable(raw);
+        let raw = without_odd_icons(readable(raw));
         let keys: Keys = read(&raw)?;
         let uri_template = required("uriTemplate", keys.uri_template, MAX_URI_BYTES)?;
         Ok(ResourceTemplate { uri_template, name: keys.name.ok_or(DefinitionError::Missing("name"))?, raw })
@@ -265,7 +276,7 @@ impl Prompt {
             name: Option<String>,
             description: Option<String>,
         }
-        let raw = readable(raw);
+        let raw = without_odd_icons(readable(raw));
         let keys: Keys = read(&raw)?;
         Ok(Prompt { name: required("name", keys.name, MAX_NAME_BYTES)?, description: keys.description, raw })
     }
@@ -281,6 +292,20 @@ fn readable(raw: Box<RawValue>) -> Box<RawValue> {
         return raw;
     }
     RawValue::from_string(mended).unwrap_or(raw)
+}
+
+/// Leaves out icons that clients must not fetch or draw; [`Fitness`] leaves out those of tools.
+fn without_odd_icons(raw: Box<RawValue>) -> Box<RawValue> {
+    let without = |raw: &RawValue| {
+        let object = Object::parse(raw).ok()?;
+        if fitness::are_icons(object.text("icons")?) {
+            return None;
+        }
+        let mut edit = object.edit();
+        edit.remove("icons");
+        edit.finish().into_raw().ok()
+    };
+    without(&raw).unwrap_or(raw)
 }
 
 /// Returns a text; `None` for another value.
@@ -319,7 +344,12 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, DefinitionError>
     if depth > MAX_DEPTH {
         return Err(DefinitionError::TooDeep(depth));
     }
-    serde_json::from_str(text).map_err(|error| DefinitionError::malformed(&error))
+    let keys = serde_json::from_str(text).map_err(|error| DefinitionError::malformed(&error))?;
+    let object = Object::parse(raw).map_err(|error| DefinitionError::malformed(&error))?;
+    match first_misspelled(object.keys(), &DEFINITION) {
+        Some((written, key)) => Err(DefinitionError::LetterCase { written: written.to_owned(), key }),
+        None => Ok(keys),
+    }
 }
 
 fn required(key: &'static str, value: Option<String>, limit: usize) -> Result<String, DefinitionError> {

@@ -154,9 +154,37 @@ impl Findings {
     }
 }
 
-fn are_icons(json: &str) -> bool {
+/// True for a list of icons that clients may fetch and draw.
+pub(crate) fn are_icons(json: &str) -> bool {
     let icons = serde_json::from_str::<Vec<Map<String, Value>>>(json);
-    icons.is_ok_and(|icons| icons.iter().all(|icon| icon.get("src").is_some_and(Value::is_string)))
+    let is_icon = |icon: &Map<String, Value>| icon.get("src").and_then(Value::as_str).is_some_and(is_picture);
+    icons.is_ok_and(|icons| icons.iter().all(is_icon))
+}
+
+/// True for the address of a picture. A URL of another scheme than `http` and `https` runs a script, opens a
+/// file or starts a program (`javascript:`, `file:`, `ms-settings:`); data of another type are a document.
+fn is_picture(source: &str) -> bool {
+    // Parsers of URLs drop these characters, and spaces in front (WHATWG).
+    let bare: String = source.chars().filter(|char| !matches!(char, '\t' | '\n' | '\r')).collect();
+    let bare = bare.trim_start_matches(|char: char| char.is_whitespace() || char.is_control());
+    let Some((scheme, rest)) = bare.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
+        return true;
+    };
+    let rest = rest.trim_start();
+    match &*scheme.to_ascii_lowercase() {
+        "http" | "https" => true,
+        // The type is absent, or that of a picture.
+        "data" => {
+            rest.starts_with([',', ';'])
+                || rest.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("image/"))
+        }
+        _ => false,
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|char: char| char.is_ascii_alphabetic())
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '+' | '-' | '.'))
 }
 
 fn is_execution(json: &str) -> bool {

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 use vmcp_wire::headers::ParamHeader;
 
 const ANNOTATION: &str = "x-mcp-header";
+/// Most annotations of a tool: HTTP servers take some 100 headers. A tool with more is rejected.
+const MAX_ANNOTATIONS: usize = 64;
 
 /// Keywords whose value is data and no schema: an annotation in it is ignored.
 const DATA_KEYWORDS: [&str; 5] = ["const", "default", "enum", "example", "examples"];
@@ -68,6 +70,9 @@ fn check(
 ) -> Result<ParamHeader, String> {
     let header = annotation.as_str().filter(|name| is_token(name)).ok_or("its value is not an HTTP token")?;
     let shown: String = header.chars().take(64).collect();
+    if found.len() >= MAX_ANNOTATIONS {
+        return Err(format!("more than {MAX_ANNOTATIONS} properties have one"));
+    }
     let path = path
         .filter(|path| !path.is_empty())
         .ok_or_else(|| format!("{shown} is on a schema that is not reached through properties alone"))?;
@@ -120,6 +125,17 @@ mod tests {
             assert_eq!(find(&data), Ok(Vec::new()), "{keyword}");
         }
         assert_eq!(find(&json!({"properties": {"x-mcp-header": {"type": "string"}}})), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_tool_has_few_headers() {
+        let schema = |count: usize| {
+            let property =
+                |n: usize| (format!("p{n}"), json!({"type": "string", "x-mcp-header": format!("H{n}")}));
+            json!({"properties": (0..count).map(property).collect::<Map<_, _>>()})
+        };
+        assert_eq!(find(&schema(MAX_ANNOTATIONS)).map(|found| found.len()), Ok(MAX_ANNOTATIONS));
+        assert!(find(&schema(MAX_ANNOTATIONS + 1)).unwrap_err().contains("more than 64"));
     }
 
     #[test]

@@ -65,6 +65,12 @@ use rights::webhooks;
 
 /// Id of the decision that denies since the client's credential was withdrawn.
 const WITHDRAWN: &str = "withdrawn";
+/// Links of one result that are matched against the templates of all backends. A further link that a template
+/// leads to is remembered although it need not be.
+const MAX_MATCHED_LINKS: usize = 8;
+/// The reason of a call whose begin could not be put on record, where that is required (`audit.failClosed`).
+pub(crate) const UNRECORDED: &str =
+    "the call cannot be recorded in the audit trail, and is not made without it";
 
 /// The refusal of a policy. Its caller answers as if the target did not exist, byte for byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -301,9 +307,13 @@ impl<'a> Authorized<'a> {
             return;
         }
         let (context, backend) = (self.context, self.target.backend);
-        for uri in linked_uris::linked(result) {
-            if context.view.resource(&uri).is_none_or(|listed| listed.backend() != backend) {
-                context.snapshot.links.learn(context.caller.link_owner(), &uri, backend);
+        for (number, uri) in linked_uris::linked(result).iter().enumerate() {
+            // A backend chooses both the links and the templates that are matched.
+            let view = context.view;
+            let known =
+                if number < MAX_MATCHED_LINKS { view.resource(uri) } else { view.listed_resource(uri) };
+            if known.is_none_or(|known| known.backend() != backend) {
+                context.snapshot.links.learn(context.caller.link_owner(), uri, backend);
             }
         }
     }
@@ -359,6 +369,9 @@ impl<'a> Authorized<'a> {
             let backend = send::backend(self.context.snapshot, &self.target)?;
             rights::check_scopes(self.context, &self.target)?;
             self.ask_decision_point(None).await?;
+            if !self.recorder.begins().await {
+                return Err(unrecorded());
+            }
             backend.watch_task(self.target.subject().unwrap_or_default())?;
             Ok::<_, CallError>(backend)
         };
@@ -379,9 +392,9 @@ impl<'a> Authorized<'a> {
     }
 }
 
-/// The error of a call whose begin could not be put on record, where that is required (`audit.failClosed`).
+/// The error of a call whose begin could not be put on record.
 fn unrecorded() -> CallError {
-    CallError::unsent("the call cannot be recorded in the audit trail, and is not made without it")
+    CallError::unsent(UNRECORDED)
 }
 
 fn outcome(answer: &Result<Response, CallError>) -> Outcome {

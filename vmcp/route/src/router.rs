@@ -16,6 +16,9 @@ use vmcp_engine::engine::{Snapshot, View};
 use vmcp_engine::optim::names::{OptimTool, OwnName, own_name};
 use vmcp_engine::optim::own_resources::{self, OwnResource};
 
+/// Schemes of URIs that many servers read, some by a template for every URI of the scheme.
+const SHARED_SCHEMES: [&str; 3] = ["file", "http", "https"];
+
 /// The target of `tools/call`.
 ///
 /// A composite tool is one of the catalog's, too: its way ends in a run of its steps in place of a server.
@@ -151,16 +154,30 @@ pub(crate) fn own_resource<'a>(context: CallContext<'_>, uri: &'a str) -> Option
     OwnResource::parse(uri).filter(|_| own_resources::are_served(&context.snapshot.config))
 }
 
-/// True if a link leads to the backend that gave it. A URI that another backend lists belongs to that one,
-/// unless both list it: a link is a backend's text, and must not draw requests for others to itself.
+/// True if a link leads to the backend that gave it. A URI that another backend lists, or has a template for,
+/// belongs to that one, unless both do: a link is a backend's text, and must not draw requests for others to
+/// itself.
 fn may_lead_to(context: CallContext<'_>, backend: &str, uri: &str) -> bool {
-    let Some(listed @ ResourceTarget::Resource(_)) = context.view.resource(uri) else { return true };
-    if **listed.backend() == *backend {
+    let Some(serving) = context.view.resource(uri) else { return true };
+    if **serving.backend() == *backend {
         return true;
+    }
+    if let ResourceTarget::Template(other) = serving {
+        let is_of_other =
+            context.view.has_backend(&other.backend) && owns_scheme(&other.definition.uri_template, uri);
+        return !is_of_other || context.view.serves(backend, uri);
     }
     let linking = context.snapshot.backends.get(backend);
     let own = linking.and_then(|linking| linking.discovered().borrow().clone());
     own.is_some_and(|own| own.resources.iter().any(|resource| resource.uri == uri))
+}
+
+/// True if a template is for URIs of this scheme, and the scheme is one of a server's own: files and pages
+/// are read by many servers.
+fn owns_scheme(template: &str, uri: &str) -> bool {
+    let Some((scheme, _)) = uri.split_once(':') else { return false };
+    let is_named = template.strip_prefix(scheme).is_some_and(|rest| rest.starts_with(':'));
+    is_named && !SHARED_SCHEMES.iter().any(|shared| shared.eq_ignore_ascii_case(scheme))
 }
 
 /// Finds the backend of a resource: the one that linked to it in a result to this client, else the one that
@@ -191,5 +208,24 @@ pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Ar
     match (declared.next(), declared.next()) {
         (Some((only, _)), None) => Some(only).filter(|only| view.has_backend(only)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_owns_the_scheme_that_it_names_unless_many_servers_read_it() {
+        for (template, uri, owns) in [
+            ("github://{owner}/{repo}", "github://a/b", true),
+            ("{+uri}", "github://a/b", false),
+            ("git{+rest}", "github://a/b", false),
+            ("file:///{+path}", "file:///etc/hosts", false),
+            ("https://{+page}", "HTTPS://a.example/", false),
+            ("{+uri}", "no uri", false),
+        ] {
+            assert_eq!(owns_scheme(template, uri), owns, "{template} {uri}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 
@@ -122,4 +123,32 @@ async fn plain_http_is_for_listed_hosts_alone() {
     let refused = client.program(&image, &PullCredentials::default()).await.unwrap_err();
     assert!(matches!(refused, RegistryError::Unreachable(..)), "{refused}");
     assert_eq!(registry.requests.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_registry_leads_to_no_metadata_service() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let client = client(vec![host.clone(), "169.254.169.254".to_owned(), "169.254.169.254:80".to_owned()]);
+    for answer in [
+        "302 Found\r\nlocation: http://169.254.169.254/latest",
+        "401 Unauthorized\r\nwww-authenticate: Bearer realm=\"http://169.254.169.254/token\"",
+    ] {
+        let asked = async {
+            let image = ImageReference::parse(&format!("{host}/tools/time:1")).unwrap();
+            client.program(&image, &PullCredentials::default()).await.unwrap_err()
+        };
+        let answered = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            let head = format!("HTTP/1.1 {answer}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+        };
+        let (refused, ()) = tokio::join!(asked, answered);
+        assert!(matches!(refused, RegistryError::Status(..)), "{refused}");
+    }
+    let image = ImageReference::parse("169.254.169.254/tools/time:1").unwrap();
+    let refused = client.program(&image, &PullCredentials::default()).await.unwrap_err();
+    assert!(refused.to_string().contains("no registry is asked at this address"), "{refused}");
 }

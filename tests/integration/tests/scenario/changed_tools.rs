@@ -1,7 +1,7 @@
 //! Changed definitions of tools: shown, and under quarantine hidden until an operator approves them.
 
 use serde_json::{Value, json};
-use vmcp_integration::{Client, Fixture, Vmcp, eventually};
+use vmcp_integration::{Client, Fixture, Vmcp, eventually, http_client};
 
 async fn is_listed(client: &Client, tool: &str) -> bool {
     client.tools().await.contains_key(tool)
@@ -48,4 +48,41 @@ async fn a_changed_tool_is_in_quarantine_until_it_is_approved() {
     assert!(!called.is_tool_error(), "{}", called.text);
     let twice = vmcp.cli(&["tools", "approve", "create_note"]).await;
     assert!(!twice.success, "nothing waits any more");
+}
+
+#[tokio::test]
+async fn an_approval_is_for_the_definition_that_a_person_read() {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let quarantine = json!({"aggregation": {"onToolChange": "Quarantine"}});
+    let vmcp = Vmcp::new().backend(&jira).config(quarantine).start().await;
+    vmcp.with_tool("jira_create_note").await;
+    let changed_to = async |description: &str| {
+        jira.control(json!({"do": "describe", "tool": "create_note", "description": description})).await;
+        eventually("the change to show", async || {
+            let found = vmcp.admin_json("admin/tools/changes").await;
+            let change = &found["changes"][0];
+            let is_new = change["fields"][0]["after"] == description && change["state"] == "pending";
+            is_new.then(|| change["hash"].as_str().unwrap().to_owned())
+        })
+        .await
+    };
+    let read = changed_to("Creates a note, and says so").await;
+    let diff = vmcp.cli(&["tools", "diff"]).await;
+    let command = format!("vmcp tools approve -b jira --hash {} -- create_note", &read[..16]);
+    assert!(diff.stdout.contains(&command), "{}", diff.stdout);
+    // The server changes the tool again behind the person's back.
+    let present = changed_to("Erase everything").await;
+    assert_ne!(read, present);
+    let refused =
+        vmcp.cli(&["tools", "approve", "-b", "jira", "--hash", &read[..16], "--", "create_note"]).await;
+    assert!(!refused.success && refused.stderr.contains("changed again"), "{}", refused.stderr);
+    let approve = async |hash: &str| {
+        let order = format!("{}/admin/tools/approve?backend=jira&tool=create_note&hash={hash}", vmcp.admin);
+        http_client().post(order).send().await.expect("the admin port").status().as_u16()
+    };
+    assert_eq!(approve(&read).await, 409);
+    assert!(!is_listed(&vmcp.modern(), "jira_create_note").await);
+    let approved = vmcp.cli(&["tools", "approve", "--hash", &present, "create_note"]).await;
+    assert!(approved.success, "{}", approved.stderr);
+    vmcp.with_tool("jira_create_note").await;
 }

@@ -160,7 +160,7 @@ fn is_read(name: &str, reads: &Reads) -> bool {
 }
 
 /// Returns a value with its texts in their normal spelling, then in their others; empty if each text has one
-/// spelling.
+/// spelling. Two keys that are equal in one spelling make a record that [`values`](super::values) refuses.
 fn respelled(value: &Json) -> Result<Vec<Json>, Ambiguous> {
     let mut count = 0;
     let normal = with_texts(value, &mut |text| {
@@ -182,7 +182,8 @@ fn respelled(value: &Json) -> Result<Vec<Json>, Ambiguous> {
     Ok(if count == 0 { Vec::new() } else { [normal].into_iter().chain(all).collect() })
 }
 
-/// Returns a value with each text changed, at any depth.
+/// Returns a value with each text changed, at any depth. Keys are texts too: a tool may take a record of
+/// files by their paths.
 fn with_texts(
     value: &Json,
     change: &mut impl FnMut(&str) -> Result<String, Ambiguous>,
@@ -194,9 +195,11 @@ fn with_texts(
             Json::List(items?)
         }
         Json::Object(entries) => {
-            let entries: Result<_, _> =
-                entries.iter().map(|(name, entry)| Ok((name.clone(), with_texts(entry, change)?))).collect();
-            Json::Object(entries?)
+            let mut changed = Entries::with_capacity(entries.len());
+            for (name, entry) in entries {
+                changed.push((change(name)?, with_texts(entry, change)?));
+            }
+            Json::Object(changed)
         }
         Json::Null | Json::Flag(_) | Json::Number(_) => value.clone(),
     })

@@ -6,6 +6,7 @@ use vmcp_config::{Authz, load};
 use super::*;
 
 mod agreement;
+mod record_keys;
 mod security;
 mod shadow;
 

@@ -6,11 +6,15 @@
 
 use crate::definition::MAX_URI_BYTES;
 
-/// Most expressions in a template; one with more fits nothing. The work of a match is at most this times the
-/// length of the URI.
+/// Most expressions in a template; one with more fits nothing.
 const MAX_EXPRESSIONS: usize = 16;
+/// Bytes of literals that one match compares, for each byte of the URI; a template with more work fits
+/// nothing. A literal of one repeated character would else be compared whole at each place of such a URI.
+const MAX_COMPARED_PER_BYTE: usize = 32;
+/// Bytes that it compares besides.
+const MIN_COMPARED: usize = 4096;
 
-/// Returns true if `uri` fits `template`.
+/// Returns true if `uri` fits `template`. The work is linear in the length of the URI.
 pub(crate) fn matches(template: &str, uri: &str) -> bool {
     if uri.len() > MAX_URI_BYTES || template.matches('{').count() > MAX_EXPRESSIONS {
         return false;
@@ -18,19 +22,20 @@ pub(crate) fn matches(template: &str, uri: &str) -> bool {
     // Positions in the URI at which the part of the template matched so far can end, ascending (the states of
     // a nondeterministic automaton).
     let mut ends = vec![0];
+    let mut budget = MIN_COMPARED + MAX_COMPARED_PER_BYTE * uri.len();
     let mut template = template;
     while !template.is_empty() && !ends.is_empty() {
         let (literal, rest) = template.split_at(template.find('{').unwrap_or(template.len()));
-        ends = after_literal(literal, uri, &ends);
+        ends = after_literal(literal, uri, &ends, &mut budget);
         template = match rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
             Some((expression, rest)) => {
-                ends = after_expression(expression, uri, ends);
+                ends = after_expression(expression, uri, ends, &mut budget);
                 rest
             }
             // An expression without an end stands for itself.
             None if rest.is_empty() => rest,
             None => {
-                ends = after_literal(rest, uri, &ends);
+                ends = after_literal(rest, uri, &ends, &mut budget);
                 ""
             }
         };
@@ -38,22 +43,36 @@ pub(crate) fn matches(template: &str, uri: &str) -> bool {
     ends.last() == Some(&uri.len())
 }
 
-fn after_literal(literal: &str, uri: &str, starts: &[usize]) -> Vec<usize> {
-    let fits = |start: &&usize| uri.get(**start..).is_some_and(|rest| rest.starts_with(literal));
-    starts.iter().filter(fits).map(|start| start + literal.len()).collect()
+/// Returns the positions behind a literal; none once the `budget` of compared bytes is used up.
+fn after_literal(literal: &str, uri: &str, starts: &[usize], budget: &mut usize) -> Vec<usize> {
+    if literal.is_empty() {
+        return starts.to_vec();
+    }
+    let mut ends = Vec::new();
+    for start in starts {
+        let rest = uri.as_bytes().get(*start..).unwrap_or_default();
+        let same = literal.bytes().zip(rest).take_while(|(one, other)| one == *other).count();
+        let Some(left) = budget.checked_sub(same + 1) else { return Vec::new() };
+        *budget = left;
+        if same == literal.len() {
+            ends.push(start + same);
+        }
+    }
+    ends
 }
 
-fn after_expression(expression: &str, uri: &str, starts: Vec<usize>) -> Vec<usize> {
+fn after_expression(expression: &str, uri: &str, starts: Vec<usize>, budget: &mut usize) -> Vec<usize> {
     let exploded = expression.ends_with('*');
     let in_segment = |c: char| exploded || !matches!(c, '/' | '?' | '#');
     match expression.chars().next() {
         Some('+') => after_value(|_| true, uri, &starts),
-        Some('#') => after_value(|_| true, uri, &after_literal("#", uri, &starts)),
+        Some('#') => after_value(|_| true, uri, &after_literal("#", uri, &starts, budget)),
         Some(operator @ ('/' | '.')) => {
-            after_value(in_segment, uri, &after_literal(operator.encode_utf8(&mut [0; 4]), uri, &starts))
+            let present = after_literal(operator.encode_utf8(&mut [0; 4]), uri, &starts, budget);
+            after_value(in_segment, uri, &present)
         }
         Some(operator @ (';' | '?' | '&')) => {
-            let present = after_literal(operator.encode_utf8(&mut [0; 4]), uri, &starts);
+            let present = after_literal(operator.encode_utf8(&mut [0; 4]), uri, &starts, budget);
             let mut ends = after_value(|c| c != '#' && (operator != ';' || in_segment(c)), uri, &present);
             ends.extend(starts);
             ends.sort_unstable();
@@ -110,6 +129,16 @@ mod tests {
         assert!(matches(&format!("a://{}", "{+x}".repeat(MAX_EXPRESSIONS)), &uri));
         assert!(!matches(&format!("a://{}", "{+x}".repeat(MAX_EXPRESSIONS + 1)), &uri));
         assert!(!matches("{+x}", &format!("{uri}x")));
+    }
+
+    #[test]
+    fn a_template_that_repeats_one_character_costs_little() {
+        let uri = format!("a:{}", "a".repeat(MAX_URI_BYTES - 2));
+        let literal = "a".repeat(400);
+        assert!(!matches(&format!("a:{}b", format!("{{+x}}{literal}").repeat(15)), &uri));
+        assert!(!matches(&format!("a:{{+x}}{literal}"), &uri), "its work is beyond the bound");
+        let folders = format!("file:///{}notes.md", "folder/".repeat(1000));
+        assert!(matches("file:///{+path}/notes.md", &folders) && matches("file:///{+path}{?q}", &folders));
     }
 
     proptest! {

@@ -119,3 +119,41 @@ fn resources_templates_and_prompts() {
     assert_eq!((prompt.name.as_str(), prompt.description), ("p", None));
     assert_eq!(Prompt::parse(raw(r#"{"name":null}"#)).unwrap_err(), DefinitionError::Missing("name"));
 }
+
+#[test]
+fn a_key_in_another_letter_case_rejects_a_definition() {
+    for (json, written, key) in [
+        (r#"{"name":"weather","Name":"github_create_issue"}"#, "Name", "name"),
+        (r#"{"name":"a","description":"reviewed","DESCRIPTION":"changed"}"#, "DESCRIPTION", "description"),
+        (r#"{"name":"a","inputSchema":{},"inputschema":{"type":"object"}}"#, "inputschema", "inputSchema"),
+        (r#"{"name":"a","\u0041nnotations":{"readOnlyHint":true}}"#, "Annotations", "annotations"),
+        (r#"{"name":"a","de\u017fcription":"changed"}"#, "de\u{17f}cription", "description"),
+    ] {
+        let expected = DefinitionError::LetterCase { written: written.to_owned(), key };
+        assert_eq!(error(json), expected);
+        assert_eq!(Prompt::parse(raw(json)).unwrap_err(), expected);
+    }
+    assert!(Resource::parse(raw(r#"{"uri":"a:b","name":"a","URI":"a:c"}"#)).is_err());
+    assert!(
+        ResourceTemplate::parse(raw(r#"{"uriTemplate":"a:{b}","name":"a","uritemplate":"c:{d}"}"#)).is_err()
+    );
+    // Another key may be hidden behind a key that occurs twice.
+    assert!(matches!(error(r#"{"name":"a","x":1,"x":2,"Name":"b"}"#), DefinitionError::Malformed(_)));
+    // Properties of a schema have names of their own.
+    let tool =
+        r#"{"name":"a","x-Name":1,"inputSchema":{"type":"object","properties":{"name":{},"Name":{}}}}"#;
+    assert!(Tool::parse(raw(tool)).is_ok());
+}
+
+#[test]
+fn icons_that_clients_must_not_draw_are_left_out() {
+    let icons = r#","icons":[{"src":"javascript:alert(1)"}]"#;
+    let prompt = Prompt::parse(raw(&format!(r#"{{"name":"p"{icons}}}"#))).unwrap();
+    assert_eq!(prompt.raw.get(), r#"{"name":"p"}"#);
+    let resource = Resource::parse(raw(&format!(r#"{{"uri":"a:b","name":"r"{icons}}}"#))).unwrap();
+    assert_eq!(resource.raw.get(), r#"{"uri":"a:b","name":"r"}"#);
+    let template = ResourceTemplate::parse(raw(&format!(r#"{{"uriTemplate":"a:{{b}}","name":"t"{icons}}}"#)));
+    assert_eq!(template.unwrap().raw.get(), r#"{"uriTemplate":"a:{b}","name":"t"}"#);
+    let safe = r#"{"name":"p","icons":[{"src":"https://a.example/i.png"}]}"#;
+    assert_eq!(Prompt::parse(raw(safe)).unwrap().raw.get(), safe);
+}

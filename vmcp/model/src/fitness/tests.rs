@@ -192,6 +192,11 @@ fn decorations_that_clients_refuse_are_left_out() {
         ("icons", json!(null)),
         ("icons", json!("icon.png")),
         ("icons", json!([{"sizes": "48x48"}])),
+        ("icons", json!([{"src": "https://a.example/i.png"}, {"src": "javascript:alert(1)"}])),
+        ("icons", json!([{"src": " java\nscript:alert(1)"}])),
+        ("icons", json!([{"src": "FILE:///etc/passwd"}])),
+        ("icons", json!([{"src": "ms-settings:privacy"}])),
+        ("icons", json!([{"src": "data:text/html,<script>x</script>"}])),
         ("execution", json!({"taskSupport": "maybe"})),
         ("execution", json!([])),
         ("_meta", json!([])),
@@ -200,6 +205,17 @@ fn decorations_that_clients_refuse_are_left_out() {
         let found = fitness(&json!({"name": "t", "inputSchema": {"type": "object"}, key: value})).unwrap();
         assert_eq!(found.edits, [(key, None)], "{key}: {value}");
         assert!(found.mended.text().contains(key));
+    }
+    for source in [
+        "https://a.example/i.png",
+        "HTTP://a.example/i",
+        "data:image/png;base64,AA==",
+        "data:,",
+        "i.png",
+        "/a:b",
+    ] {
+        let tool = json!({"name": "t", "inputSchema": {"type": "object"}, "icons": [{"src": source}]});
+        assert_eq!(fitness(&tool), None, "{source}");
     }
     let hints = json!({"name": "t", "inputSchema": {"type": "object"}, "annotations": {"title": null, "readOnlyHint": true}});
     assert_eq!(listed(&fitness(&hints).unwrap(), "annotations"), json!({"readOnlyHint": true}));

@@ -1,13 +1,16 @@
 //! The source of a question: a client shows a person the questions of many servers behind one connection, so
 //! each question names the server that asks. A server with `questions: false` asks nothing. A question that
-//! cannot be read whole, such as one that names a key twice, is refused: a client may read other words in it.
+//! cannot be read whole, such as one that names a key twice or in another letter case, is refused: a client
+//! may read other words in it.
 
 use serde_json::value::RawValue;
+use url::Url;
 use vmcp_backend::{CallError, ClientFacts, Event, Question, Response, RpcOutcome};
 use vmcp_json::object::{Edit, Object, ObjectError};
 use vmcp_json::{text, text::empty_object};
 use vmcp_wire::handshake::client_capabilities::without_tasks_extension;
 use vmcp_wire::keys::INPUT_REQUESTS;
+use vmcp_wire::letter_case::{ASKING_RESULT, QUESTION, first_misspelled, folded};
 use vmcp_wire::meta::META;
 use vmcp_wire::methods;
 use vmcp_wire::payload::Payload;
@@ -21,8 +24,14 @@ pub const SERVER: &str = "vmcp/server";
 /// The words of a question: those of an elicitation, and the instructions of a sampling.
 const MESSAGE: &str = "message";
 const SYSTEM_PROMPT: &str = "systemPrompt";
+/// Address to which a question sends the user.
+const ADDRESS: &str = "url";
+/// Key of the details of an error.
+const DATA: &str = "data";
 /// Key of the visits that an error of a legacy backend demands.
 const ELICITATIONS: &str = "elicitations";
+/// Keys of a question within a result.
+const REQUEST: [&str; 2] = ["method", "params"];
 /// An absent value, as some serializers write it.
 const NULL: &str = "null";
 /// Capabilities of a client that let a server ask.
@@ -75,11 +84,16 @@ pub(crate) fn unasking(response: Response) -> Result<Response, CallError> {
     Ok(response)
 }
 
-/// True for a result that asks for input, and for one of unknown type, because a key occurs twice.
+/// True for a result that asks for input, and for one of unknown type, because a key occurs twice or in
+/// another letter case.
 fn may_ask(result: &Payload) -> bool {
-    // The type of a received result has been found, once, while it arrived.
-    payload_type(result) == ResultType::InputRequired
-        || (result.received().is_none() && Object::parse(result).is_err())
+    // The type of a received result has been found, once and in its own spelling, while it arrived.
+    payload_type(result) == ResultType::InputRequired || (result.received().is_none() && !is_plain(result))
+}
+
+/// True for a result that names no key twice, and no key of [`ASKING_RESULT`] in another letter case.
+fn is_plain(result: &RawValue) -> bool {
+    Object::parse(result).is_ok_and(|object| first_misspelled(object.keys(), &ASKING_RESULT).is_none())
 }
 
 /// The error of a legacy backend that sends the user to URLs before it answers.
@@ -90,13 +104,39 @@ struct VisitDemand<'a> {
     list: &'a str,
 }
 
+/// The reason why an error of a backend cannot be read whole.
+#[derive(Debug, thiserror::Error)]
+enum UnreadableError {
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    #[error("it demands visits under a key in another letter case")]
+    LetterCase,
+}
+
 /// Returns the visits that an error demands. Fails for an error that cannot be read whole.
-fn demanded_visits(error: &RawValue) -> Result<Option<VisitDemand<'_>>, ObjectError> {
+fn demanded_visits(error: &RawValue) -> Result<Option<VisitDemand<'_>>, UnreadableError> {
     let error = Object::parse(error)?;
-    let Some(data) = error.text("data").filter(|data| text::is_object(data)) else { return Ok(None) };
+    if error.keys().zip(error.values()).any(|(key, data)| hides_visits(key, data)) {
+        return Err(UnreadableError::LetterCase);
+    }
+    let Some(data) = error.text(DATA).filter(|data| text::is_object(data)) else { return Ok(None) };
     let data = Object::parse_valid(data)?;
     let list = data.text(ELICITATIONS).filter(|list| *list != NULL);
     Ok(list.map(|list| VisitDemand { error, data, list }))
+}
+
+/// True for an entry of an error in which clients that pass over letter case would find visits.
+fn hides_visits(key: &str, data: &str) -> bool {
+    if folded(key) != DATA || !text::is_object(data) {
+        return false;
+    }
+    match Object::parse_valid(data) {
+        Ok(data) => {
+            data.keys().any(|inner| folded(inner) == ELICITATIONS && (key, inner) != (DATA, ELICITATIONS))
+        }
+        // The data under its own key are read, and refused, by their reader.
+        Err(_) => key != DATA,
+    }
 }
 
 /// Names the backend in an event, if the event is a question; `None` for a question that cannot be read.
@@ -138,6 +178,11 @@ pub(crate) fn named_response(response: Response, backend: &str) -> Result<Respon
 fn named_params(method: &str, params: Option<&RawValue>, backend: &str) -> Option<Box<RawValue>> {
     let params = params.filter(|params| params.get() != NULL).unwrap_or(empty_object());
     let object = Object::parse(params).ok()?;
+    if first_misspelled(object.keys(), &QUESTION).is_some()
+        || (method == methods::ELICIT && !leads_to_page(&object))
+    {
+        return None;
+    }
     let mut edit = object.edit();
     match method {
         methods::ELICIT => _ = edit.set(MESSAGE, asked(object.get_str(MESSAGE).as_deref(), backend)),
@@ -148,6 +193,16 @@ fn named_params(method: &str, params: Option<&RawValue>, backend: &str) -> Optio
     }
     name_in_meta(&object, &mut edit, backend);
     edit.finish().into_raw().ok()
+}
+
+/// True if a question sends the user to a page, or nowhere. Other schemes run scripts, open files or start
+/// programs (`javascript:`, `file:`, `ms-msdt:`); a user name in front of the host passes for the host.
+fn leads_to_page(question: &Object<'_>) -> bool {
+    let Some(address) = question.text(ADDRESS).filter(|address| *address != NULL) else { return true };
+    let url = text::unquoted(address).and_then(|address| Url::parse(&address).ok());
+    url.is_some_and(|url| {
+        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
+    })
 }
 
 /// Returns the words of a question behind the name of the server that asks, as JSON.
@@ -167,6 +222,9 @@ fn name_in_meta<'a>(object: &Object<'a>, edit: &mut Edit<'_, 'a>, backend: &str)
 
 fn named_requests(result: &Payload, backend: &str) -> Option<Payload> {
     let object = Object::parse(result).ok()?;
+    if first_misspelled(object.keys(), &ASKING_RESULT).is_some() {
+        return None;
+    }
     let Some(requests) = object.text(INPUT_REQUESTS).filter(|requests| *requests != NULL) else {
         return Some(result.clone());
     };
@@ -183,6 +241,9 @@ fn named_requests(result: &Payload, backend: &str) -> Option<Payload> {
 
 fn named_request(request: &RawValue, backend: &str) -> Option<Box<RawValue>> {
     let object = Object::parse(request).ok()?;
+    if first_misspelled(object.keys(), &REQUEST).is_some() {
+        return None;
+    }
     let params = named_params(&object.get_str("method")?, object.get("params"), backend)?;
     let mut edit = object.edit();
     edit.set("params", params.get().to_owned());
@@ -198,7 +259,7 @@ fn named_visits(demand: &VisitDemand<'_>, backend: &str) -> Option<Payload> {
     inner.set(ELICITATIONS, format!("[{}]", visits.join(",")));
     let inner = inner.finish().into_cow().into_owned();
     let mut edit = demand.error.edit();
-    edit.set("data", inner);
+    edit.set(DATA, inner);
     edit.finish().into_raw().ok().map(Payload::from)
 }
 
@@ -286,6 +347,70 @@ mod tests {
             let (Ok(text) | Err(text)) = named.outcome.settled();
             assert!(text.get().contains(r#""The server evil asks: "#), "{}", text.get());
         }
+    }
+
+    #[test]
+    fn a_question_sends_people_to_pages_alone() {
+        let asked = |url: &str| {
+            let question = raw(&format!(r#"{{"mode":"url","message":"Go","url":{url}}}"#));
+            named_params(methods::ELICIT, Some(&*question), "evil").is_some()
+        };
+        for url in [r#""https://a.example/sign-in?x=1""#, r#""http://127.0.0.1:8080/""#, "null"] {
+            assert!(asked(url), "{url}");
+        }
+        for url in [
+            r#""javascript:alert(1)""#,
+            r#"" java\nscript:alert(1)""#,
+            r#""file:///etc/passwd""#,
+            r#""ms-msdt:/id""#,
+            r#""https://github.com@evil.example/""#,
+            "5",
+        ] {
+            assert!(!asked(url), "{url}");
+        }
+        let visit = r#"{"code":-32042,"message":"m","data":{"elicitations":[{"url":"vbscript:x"}]}}"#;
+        let outcome = RpcOutcome::error(&raw(visit));
+        assert!(named_response(Response { outcome, era: Era::Legacy }, "evil").is_err());
+    }
+
+    #[test]
+    fn a_question_under_keys_in_another_letter_case_is_refused() {
+        let named = |outcome| named_response(Response { outcome, era: Era::Modern }, "evil");
+        let question = r#"{"method":"elicitation/create","params":{"message":"?"}}"#;
+        for result in [
+            format!(r#"{{"ResultType":"input_required","InputRequests":{{"a":{question}}}}}"#),
+            format!(r#"{{"resultType":"input_required","inputRequests":{{}},"inputrequests":{{"a":{question}}}}}"#),
+            format!(r#"{{"resultType":"input_required","InputRequests":{{"a":{question}}}}}"#),
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"x","Method":"elicitation/create"}}}"#
+                .to_owned(),
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"Message":"vmcp asks"}}}}"#
+                .to_owned(),
+        ] {
+            assert!(named(RpcOutcome::result(&raw(&result))).is_err(), "{result}");
+        }
+        let typed = RpcOutcome::result(&raw(r#"{"content":[],"RESULTTYPE":"input_required"}"#));
+        assert!(unasking(Response { outcome: typed, era: Era::Modern }).is_err());
+        for error in [
+            r#"{"code":-32042,"message":"m","Data":{"elicitations":[{"message":"Go"}]}}"#,
+            r#"{"code":-32042,"message":"m","data":{"Elicitations":[{"message":"Go"}]}}"#,
+            r#"{"code":-32042,"message":"m","data":{"elicitations":[],"ELICITATIONS":[{"message":"Go"}]}}"#,
+            r#"{"code":-32042,"message":"m","DATA":{"x":1,"x":2,"elicitations":[{"message":"Go"}]}}"#,
+        ] {
+            assert!(named(RpcOutcome::error(&raw(error))).is_err(), "{error}");
+            let outcome = RpcOutcome::error(&raw(error));
+            assert!(unasking(Response { outcome, era: Era::Legacy }).is_err(), "{error}");
+        }
+        for question in [
+            r#"{"message":"Which one?","Message":"vmcp needs your password"}"#,
+            r#"{"message":"?","mode":"form","Mode":"url","Url":"https://evil.example"}"#,
+            "{\"messages\":[],\"\u{17f}ystemPrompt\":\"p\"}",
+            r#"{"message":"?","_Meta":{"vmcp/server":"good"}}"#,
+        ] {
+            assert!(named_params(methods::ELICIT, Some(&*raw(question)), "evil").is_none(), "{question}");
+        }
+        // Data of servers have keys of their own.
+        let error = r#"{"code":-1,"message":"m","Data":{"Reason":"x"},"data":{"Name":1}}"#;
+        assert!(named(RpcOutcome::error(&raw(error))).is_ok());
     }
 
     #[test]

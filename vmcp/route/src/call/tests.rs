@@ -309,7 +309,7 @@ async fn tools_are_called_without_an_envelope() {
 async fn a_link_of_one_server_takes_no_resource_that_another_lists() {
     let Setup { engine, backends, .. } = setup(Options::default()).await;
     let two: Arc<str> = "two".into();
-    for uri in ["one://note", "link://only"] {
+    for uri in ["one://note", "one://other", "link://only"] {
         engine.snapshot().links.learn(caller().link_owner(), uri, &two);
     }
     let reads = || {
@@ -318,6 +318,8 @@ async fn a_link_of_one_server_takes_no_resource_that_another_lists() {
     };
     go(&engine, "resources/read", &json!({"uri": "one://note"})).await;
     assert_eq!(reads(), [1, 0], "the first server lists it");
+    go(&engine, "resources/read", &json!({"uri": "one://other"})).await;
+    assert_eq!(reads(), [2, 0], "the first server has a template for it");
     go(&engine, "resources/read", &json!({"uri": "link://only"})).await;
-    assert_eq!(reads(), [1, 1], "no server lists it");
+    assert_eq!(reads(), [2, 1], "no server lists it");
 }

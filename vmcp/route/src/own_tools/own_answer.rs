@@ -7,9 +7,11 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::answer::Answer;
 use crate::answer::tool_result::{self, ErrorType};
+use crate::call::UNRECORDED;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
+use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 /// The failure that a handler answers with.
@@ -64,11 +66,26 @@ pub(in crate::own_tools) async fn answer_as<T: Serialize>(
     result: impl FnOnce(&T, &RawValue) -> Box<RawValue>,
 ) -> Answer {
     let recorder = context.start_own_record(origin, arguments);
+    if begins_on_record(origin) && !recorder.begins().await {
+        recorder.settle(Outcome::ToolError);
+        return Answer::own(tool_result::error(UNRECORDED));
+    }
     let done = match OwnArguments::parse(arguments) {
         Ok(arguments) => work(&arguments).await,
         Err(error) => Err(Refusal::from(error)),
     };
     settled(recorder, arguments, done, result)
+}
+
+/// True for an own tool that changes something, or hands out results of backends: with `audit.failClosed` its
+/// begin is on record before. Calls of backends by other own tools have a begin of their own.
+fn begins_on_record(origin: Origin) -> bool {
+    let Origin::Own(tool) = origin else { return false };
+    let hands_out =
+        matches!(tool, OptimTool::ReadResult | OptimTool::SearchResult | OptimTool::ProcessLargeDataset);
+    let changes =
+        matches!(tool, OptimTool::RefreshTools | OptimTool::RegenerateEmbeddings | OptimTool::CallHook);
+    hands_out || changes || tool.is_of_admin()
 }
 
 /// Ends a call with a text for the model, and with the data of the text.

@@ -229,3 +229,37 @@ async fn with_fail_closed_a_call_without_its_event_is_not_made() {
         events.iter().map(|event| event["metadata"]["extra"]["result"].as_str().unwrap()).collect();
     assert_eq!(results, ["begun", "ok"], "the event of the begin comes first");
 }
+
+#[tokio::test]
+async fn with_fail_closed_own_tools_change_and_hand_out_nothing_without_their_event() {
+    let names: Vec<String> = OptimTool::ALL.iter().map(|tool| tool.bare().to_owned()).collect();
+    let optimizer = format!(
+        "optimizer: {{ embeddings: {{ provider: none }}, largeResults: {{ enabled: true }}, tools: [{}] }}\n",
+        names.join(", ")
+    );
+    let setup = setup_with(&optimizer, "failClosed: true").await;
+    let call = async |tool: &str, arguments: Value| {
+        let params = json!({"name": tool, "arguments": arguments});
+        format!("{:?}", call_with(&setup.engine, &setup.caller, params).await)
+    };
+    let refreshed = call("optim.refresh_tools", json!({})).await;
+    assert!(!refreshed.contains("cannot be recorded"), "{refreshed}");
+    let settings = config(&audit(setup.folder.path(), "failClosed: true")).audit.map(|mut audit| {
+        audit.log_file = Some("/proc/no/audit.jsonl".into());
+        audit
+    });
+    setup.trail.apply(settings.as_ref());
+    for (tool, arguments) in [
+        ("optim.refresh_tools", json!({})),
+        ("optim.read_result", json!({"result_ref": "res_1"})),
+        ("optim.add_mcp_server", json!({"name": "x", "url": "https://x.example/mcp"})),
+        ("optim.remove_mcp_server", json!({"name": "fs"})),
+    ] {
+        let answer = call(tool, arguments).await;
+        assert!(answer.contains("cannot be recorded"), "{tool}: {answer}");
+    }
+    let found = call("optim.find_tool", json!({"tool_description": "work"})).await;
+    assert!(!found.contains("cannot be recorded"), "a search calls nothing: {found}");
+    let first = &setup.events()[0];
+    assert_eq!(first["metadata"]["extra"]["result"], "begun", "the event of the begin comes first");
+}

@@ -1,10 +1,11 @@
 //! Letter case of keys. Go's `encoding/json` and the web defaults of .NET take `Name` for `name`, and of both
 //! the last one counts. A request with `"name":"permitted","Name":"forbidden"` would be judged by one name
-//! and run under the other. Requests therefore write reserved keys in their own letter case only.
+//! and run under the other. Requests therefore write reserved keys in their own letter case only, and so do
+//! the messages of backends: clients in Go and .NET read definitions, questions and results in the same way.
 
 use std::borrow::Cow;
 
-use super::keys::{INPUT_RESPONSES, REQUEST_STATE};
+use super::keys::{ELICITATION_ID, INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE, RESULT_TYPE};
 use super::meta;
 
 /// Keys of parameters that a gateway judges, changes or removes.
@@ -24,6 +25,41 @@ pub(super) const META: [&str; 7] = [
 ];
 /// Keys of the reference, the argument and the context of `completion/complete`.
 pub(super) const COMPLETION_MEMBERS: [&str; 5] = ["type", "name", "uri", "value", "arguments"];
+/// Keys of definitions that a gateway reads, changes or judges.
+pub const DEFINITION: [&str; 11] = [
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+    "execution",
+    "arguments",
+    "uri",
+    "uriTemplate",
+    meta::META,
+];
+/// Keys of a question that tell a person what is asked, and which server asks.
+pub const QUESTION: [&str; 8] =
+    ["message", "systemPrompt", "messages", "mode", "url", "requestedSchema", ELICITATION_ID, meta::META];
+/// Keys by which a result asks the client.
+pub const ASKING_RESULT: [&str; 2] = [RESULT_TYPE, INPUT_REQUESTS];
+
+/// Returns the first key that spells a reserved key in another letter case, and that reserved key.
+///
+/// ```
+/// use vmcp_wire::letter_case::{QUESTION, first_misspelled};
+///
+/// assert_eq!(first_misspelled(["mode", "Message"], &QUESTION), Some(("Message", "message")));
+/// assert_eq!(first_misspelled(["mode", "message", "Other"], &QUESTION), None);
+/// ```
+#[must_use]
+pub fn first_misspelled<'k>(
+    keys: impl IntoIterator<Item = &'k str>,
+    reserved: &[&'static str],
+) -> Option<(&'k str, &'static str)> {
+    keys.into_iter().find_map(|key| Some((key, misspelled(key, reserved)?)))
+}
 
 /// Returns the reserved key that `written` spells in another letter case.
 pub(super) fn misspelled(written: &str, reserved: &[&'static str]) -> Option<&'static str> {

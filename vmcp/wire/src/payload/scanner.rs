@@ -11,9 +11,15 @@ use super::key_text::KeyText;
 use super::scanned_keys::{Key, ScannedKeys, Span};
 use super::skim::Skim;
 use super::utf8::Utf8;
+use crate::message::keys::RESULT_TYPE;
+use crate::message::letter_case::first_misspelled;
 
 /// Levels of objects whose keys matter: the envelope, the result in it, the metadata in that.
 const LEVELS: usize = 3;
+/// Depth of the result's own keys.
+const RESULT_DEPTH: usize = 2;
+/// Most bytes of a key that some parser takes for `resultType`: the long s has two.
+const MAX_RESULT_TYPE_BYTES: usize = RESULT_TYPE.len() + 1;
 
 /// The reason why the bytes are not an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +34,9 @@ pub enum ScanError {
     /// A repeated key: parsers disagree on which value counts.
     #[error("duplicate key `{}` in the answer", .0.name())]
     Duplicate(Key),
+    /// The type of the result under a key in another letter case, which some clients take for that key.
+    #[error("the answer writes the key `{RESULT_TYPE}` in another letter case")]
+    LetterCase,
     /// More bytes than the offsets of keys can count: 4 GiB.
     #[error("the answer is larger than 4 GiB")]
     TooLarge,
@@ -424,10 +433,16 @@ impl Scanner {
 
     fn end_of_key(&mut self, last: &[u8]) -> Result<(), ScanError> {
         let depth = self.depth;
-        let current = self.key.end(last).and_then(|name| Key::at(depth, &name));
+        let (current, is_misspelled) = {
+            let name = self.key.end(last);
+            let current = name.as_deref().and_then(|name| Key::at(depth, name));
+            let is_other = depth == RESULT_DEPTH && current.is_none();
+            (current, is_other && name.as_deref().is_some_and(misspells_result_type))
+        };
         match current {
             Some(key) if self.found.has(key) => return Err(ScanError::Duplicate(key)),
             Some(_) => {}
+            None if is_misspelled => return Err(ScanError::LetterCase),
             None => self.found.note_other(depth),
         }
         if let Some(level) = self.level() {
@@ -440,6 +455,14 @@ impl Scanner {
     fn level(&mut self) -> Option<&mut Level> {
         self.levels.get_mut(self.depth.checked_sub(1)?)
     }
+}
+
+/// True for a key that differs from `resultType` in letter case only: a client in Go or .NET would take the
+/// result for a question, whose words no gateway has looked at.
+fn misspells_result_type(name: &[u8]) -> bool {
+    // The length tells most keys apart, without a call.
+    (RESULT_TYPE.len()..=MAX_RESULT_TYPE_BYTES).contains(&name.len())
+        && std::str::from_utf8(name).is_ok_and(|name| first_misspelled([name], &[RESULT_TYPE]).is_some())
 }
 
 /// Returns an offset as it is kept; [`Scanner::push`] has refused greater ones.

@@ -73,6 +73,22 @@ fn what_is_no_answer_is_refused_where_it_goes_wrong() {
 }
 
 #[test]
+fn the_type_of_a_result_in_another_letter_case_is_refused() {
+    let ask = |key: &str| format!(r#"{{"id":1,"result":{{"content":[],"{key}":"input_required"}}}}"#);
+    for key in ["ResultType", "RESULTTYPE", "resulttype", "re\\u0053ultType", "re\u{17f}ultType"] {
+        for size in [1, 7, 1000] {
+            assert_eq!(scan(ask(key).as_bytes(), size), Err(ScanError::LetterCase), "{key}");
+        }
+    }
+    for key in ["resultType", "resultTypes", "ResultTyp", "result_type", "Results"] {
+        assert!(scan(ask(key).as_bytes(), 5).is_ok(), "{key}");
+    }
+    let elsewhere =
+        r#"{"ResultType":1,"result":{"structuredContent":{"ResultType":1},"_meta":{"ResultType":1}}}"#;
+    assert!(scan(elsewhere.as_bytes(), 9).is_ok());
+}
+
+#[test]
 fn what_is_nested_ends_where_it_should_and_else_is_left_to_the_reader() {
     let answer = |nested: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":{nested},"isError":true}}}}"#)

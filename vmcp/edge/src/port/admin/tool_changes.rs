@@ -17,6 +17,15 @@ pub(super) struct ChangedToolFilter {
     tool: Option<String>,
 }
 
+/// The query `?backend=NAME&tool=NAME&hash=HASH`.
+#[derive(Deserialize)]
+pub(super) struct Approval {
+    backend: Option<String>,
+    tool: Option<String>,
+    /// The definition that was read: no later one is approved.
+    hash: Option<String>,
+}
+
 /// Answers `GET /admin/tools/changes`.
 pub(super) async fn show(
     State(Admin(inner)): State<Admin>,
@@ -44,15 +53,17 @@ pub(super) async fn trusted(State(Admin(inner)): State<Admin>) -> Response {
 }
 
 /// Answers `POST /admin/tools/approve`.
-pub(super) async fn approve(
-    State(Admin(inner)): State<Admin>,
-    Query(filter): Query<ChangedToolFilter>,
-) -> Response {
-    let ChangedToolFilter { backend: Some(backend), tool: Some(tool) } = filter else {
+pub(super) async fn approve(State(Admin(inner)): State<Admin>, Query(approval): Query<Approval>) -> Response {
+    let Approval { backend: Some(backend), tool: Some(tool), hash } = approval else {
         return (StatusCode::BAD_REQUEST, "name a tool: ?backend=NAME&tool=NAME\n").into_response();
     };
-    match inner.engine.approve_tool(&backend, &tool, None).await {
+    match inner.engine.approve_tool(&backend, &tool, hash.as_deref()).await {
         Ok(true) => (StatusCode::OK, "approved\n").into_response(),
+        Ok(false) if hash.is_some() => {
+            let text =
+                format!("no definition of `{tool}` of `{backend}` with this hash waits for approval\n");
+            (StatusCode::CONFLICT, text).into_response()
+        }
         Ok(false) => {
             let text = format!("no changed definition of `{tool}` of `{backend}` waits for approval\n");
             (StatusCode::NOT_FOUND, text).into_response()

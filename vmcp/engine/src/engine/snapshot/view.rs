@@ -310,6 +310,19 @@ impl View {
         })
     }
 
+    /// Returns the resource with this URI, if it is listed.
+    pub fn listed_resource(&self, uri: &str) -> Option<ResourceTarget<'_>> {
+        let resources = &self.catalog.resources;
+        let at = resources.binary_search_by(|other| other.definition.uri.as_str().cmp(uri)).ok()?;
+        let resource = resources.get(at).filter(|_| self.permissions.resources.contains(at))?;
+        Some(ResourceTarget::Resource(resource))
+    }
+
+    /// True if a backend serves an unlisted URI by one of its templates.
+    pub fn serves(&self, backend: &str, uri: &str) -> bool {
+        self.catalog.resources_for(uri).any(|target| **target.backend() == *backend)
+    }
+
     /// True if a backend serves a URI, but not for this identity. Then no other way to this URI may be tried
     /// either.
     pub fn hides(&self, uri: &str) -> bool {

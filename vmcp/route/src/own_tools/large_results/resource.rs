@@ -32,6 +32,10 @@ pub(crate) async fn read(context: CallContext<'_>, uri: &str, reference: &str) -
     call::authorize_own(context, OptimTool::ReadResult, Some(&arguments)).ok()?;
     let mut recorder = context.start_record(Origin::Own(OptimTool::ReadResult));
     recorder.keep_arguments(Some(&arguments));
+    if !recorder.begins().await {
+        recorder.settle(Outcome::ToolError);
+        return Some(Answer::error(&RpcError::new(codes::INTERNAL_ERROR, call::UNRECORDED)));
+    }
     let (budget, named) = (context.engine.byte_budget().clone(), uri.to_owned());
     let work = move |stored: &StoredResult| {
         let kept = &stored.content;

@@ -72,7 +72,7 @@ impl LinkedUris {
     }
 }
 
-/// Returns the URIs of the resource links in a tool's result or a prompt.
+/// Returns the URIs of the resource links in a tool's result or a prompt, as far as they are kept.
 pub fn linked(result: &RawValue) -> Vec<String> {
     let Ok(result) = Object::parse(result) else { return Vec::new() };
     let list = |key| result.get(key).and_then(|list| serde_json::from_str::<Vec<&RawValue>>(list.get()).ok());
@@ -83,7 +83,7 @@ pub fn linked(result: &RawValue) -> Vec<String> {
         let block = Object::parse(block).ok()?;
         (block.get_str("type")? == "resource_link").then(|| block.get_str("uri"))?.map(Cow::into_owned)
     });
-    links.take(MAX_PER_OWNER).collect()
+    links.filter(|uri: &String| uri.len() <= MAX_URI_BYTES).take(MAX_PER_OWNER).collect()
 }
 
 #[cfg(test)]

@@ -134,8 +134,9 @@ fn draft(
     Draft::new(entry, way, answers).map_err(|error| match error {
         PlanError::Value { label, .. } if answers.get(&label).is_some_and(|value| value == PLACEHOLDER) => {
             refused(format!(
-                "the secret {label} has a form that cannot be left open: use `vmcp registry add {} --set {label}=…`",
-                entry.name
+                "the secret {label} has a form that cannot be left open: use `vmcp registry add {} --set {}=…`",
+                entry.name,
+                sanitize::shell_word(&label)
             ))
         }
         error => refused(error),

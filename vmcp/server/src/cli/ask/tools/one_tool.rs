@@ -1,6 +1,7 @@
 //! One tool for people: its parameters, an example call, its schema.
 
 use serde_json::Value;
+use vmcp_config::sanitize::shell_word;
 
 use crate::cli::connection::Connection;
 use crate::cli::connection::tool_report::{ReportedTool, ToolReport};
@@ -91,14 +92,7 @@ fn example(schema: &Value) -> String {
             Value::String(text) => text,
             other => other.to_string(),
         };
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@".contains(c);
-        // As a POSIX shell reads it.
-        let quoted = if !text.is_empty() && text.chars().all(plain) {
-            text
-        } else {
-            format!("'{}'", text.replace('\'', "'\\''"))
-        };
-        format!(" {key}={quoted}")
+        format!(" {}={}", shell_word(key), shell_word(&text))
     };
     required.map(pair).collect()
 }
@@ -160,6 +154,15 @@ mod tests {
         let call = "vmcp call time_now zone=text mode='a b' n=5 where='{\"x\":true}'\n";
         assert!(text.contains(call), "{text}");
         assert!(text.contains("array|null") && text.contains("Name of the zone.\n"), "{text}");
+    }
+
+    #[test]
+    fn an_example_runs_nothing_in_a_shell() {
+        let schema = json!({
+            "properties": { "$(id)": { "type": "string" }, "x": { "default": "it's `id`" } },
+            "required": ["$(id)", "x"],
+        });
+        assert_eq!(example(&schema), r" '$(id)'=text x='it'\''s `id`'");
     }
 
     #[test]

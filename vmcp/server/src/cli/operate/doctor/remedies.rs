@@ -1,6 +1,7 @@
 //! Remedies for the last error of a backend.
 
 use vmcp_config::Transport;
+use vmcp_config::sanitize::shell_word;
 
 use super::needed_programs;
 
@@ -204,7 +205,9 @@ pub(in crate::cli) fn remedy_for(backend: &str, error: &str, transport: Option<&
 pub(in crate::cli) fn for_error(backend: &str, error: &str) -> Option<String> {
     let fits = |signs: &[&str]| signs.iter().any(|sign| error.contains(sign));
     if let Some(scopes) = lacking_scopes(error) {
-        let options: Vec<_> = scopes.split(' ').map(|scope| format!("--scope {scope}")).collect();
+        // The server wrote them, and a person may paste the command.
+        let options = scopes.split(' ').map(|scope| format!("--scope {}", shell_word(scope)));
+        let options: Vec<_> = options.collect();
         return Some(format!("sign in for that scope too: `vmcp login {backend} {}`", options.join(" ")));
     }
     if let Some(installation) = missing_program(error).and_then(needed_programs::installation) {
@@ -222,8 +225,8 @@ pub(in crate::cli) fn for_error(backend: &str, error: &str) -> Option<String> {
         _ if is_silent && fits(&["on standard output: "]) => WRITES_TEXT,
         known => known?,
     };
-    let secret = secret_name(error).unwrap_or("NAME");
-    Some(remedy.replace("{backend}", backend).replace("{secret}", secret))
+    let secret = secret_name(error).map_or_else(|| "NAME".to_owned(), shell_word);
+    Some(remedy.replace("{backend}", backend).replace("{secret}", &secret))
 }
 
 /// Returns the remedy for the last words of a program that ended.
@@ -316,6 +319,11 @@ mod tests {
                 "tools/call failed: credentials were refused (HTTP 403): the token lacks the scope `a b:c`",
                 "`vmcp login x --scope a --scope b:c`",
             ),
+            (
+                "tools/call failed: credentials were refused (HTTP 403): the token lacks the scope `$(id);x`",
+                "`vmcp login x --scope '$(id);x'`",
+            ),
+            ("there is no secret `a$(id)`; store it", "`vmcp secret set 'a$(id)'`"),
             ("HTTP status 404", "transport: sse"),
             ("tools/call failed: the answer is not JSON: oops", "its authors"),
             ("backend broke the protocol: the answer is not JSON: oops", "its authors"),

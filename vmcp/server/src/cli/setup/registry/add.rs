@@ -93,7 +93,8 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     if !missing.is_empty() {
-        let sets: Vec<_> = draft.missing.iter().map(|label| format!("--set {label}=…")).collect();
+        let sets: Vec<_> =
+            draft.missing.iter().map(|label| format!("--set {}=…", sanitize::shell_word(label))).collect();
         return Err(CommandFailure::new(format!("{} needs values for: {missing}", entry.name))
             .exit(Exit::Usage)
             .remedy(format!("add {}; `vmcp registry show {}` explains them", sets.join(" "), entry.name)));

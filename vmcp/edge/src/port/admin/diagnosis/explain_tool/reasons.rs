@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use vmcp_backend::{BackendState, BackendStatus};
 use vmcp_config::rules::{Aggregation, Strategy, Visibility};
+use vmcp_config::sanitize::shell_word;
 use vmcp_config::{Config, Exposure};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::issue::IssueReason;
@@ -81,17 +82,23 @@ pub(super) fn hidden(snapshot: &Snapshot, tool: &CatalogTool) -> Option<String> 
     }
     let (backend, rules) = (&*tool.backend, &snapshot.config.aggregation);
     if snapshot.is_quarantined(tool) {
-        let original = &tool.definition.name;
-        return Some(format!(
-            "its definition changed, and it is in quarantine (onToolChange); `vmcp tools diff {original} -b {backend}` \
-             shows the change, `vmcp tools approve {original} -b {backend}` trusts it"
-        ));
+        return Some(quarantined(backend, &tool.definition.name));
     }
     // A backend's tool may have the name of a composite tool.
     if backend == COMPOSITE {
         return Some("a step of this composite tool calls a tool that no backend offers now".to_owned());
     }
     Some(hiding_rule(rules, backend, tool))
+}
+
+/// Returns the reason of a tool in quarantine, with a command that a person may paste: its server chose the
+/// name.
+fn quarantined(backend: &str, original: &str) -> String {
+    let of_tool = format!("-b {backend} -- {}", shell_word(original));
+    format!(
+        "its definition changed, and it is in quarantine (onToolChange); `vmcp tools diff {of_tool}` shows the \
+         change, and the command that trusts it"
+    )
 }
 
 fn hiding_rule(rules: &Aggregation, backend: &str, tool: &CatalogTool) -> String {
@@ -190,5 +197,20 @@ pub(super) fn listed(
             "all tools cost about {tokens} tokens, more than optimizer.autoTokenBudget ({budget}); optimizer.pinnedTools \
              would list it"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_server_runs_nothing_in_the_shell_of_a_reader() {
+        assert!(quarantined("jira", "create_note").contains("`vmcp tools diff -b jira -- create_note`"));
+        let hostile = quarantined("jira", "--admin-url=http://evil; $(id)\u{202e}");
+        assert!(
+            hostile.contains("`vmcp tools diff -b jira -- '--admin-url=http://evil; $(id)'`"),
+            "{hostile}"
+        );
     }
 }
