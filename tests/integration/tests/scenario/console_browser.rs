@@ -19,14 +19,19 @@ const MAX_CLICKS: u64 = 3;
 const MAX_PAGE: u64 = 900_000;
 
 /// Returns the path of a Chromium, or says that the test is skipped.
-async fn chromium() -> Option<String> {
+pub(super) async fn chromium() -> Option<String> {
     found_by("chromium.sh").await.inspect_err(|reason| skipped(reason)).ok()
 }
 
-/// Runs the script and returns its answer, which must hold no failure.
+/// Runs the script at the console of a server and returns its answer, which must hold no failure.
 async fn browse(what: &str, chromium: &str, vmcp: &Vmcp, input: &Value) -> Value {
-    let (url, input) = (format!("{}/console/", vmcp.admin), input.to_string());
-    let args = ["--input-type=module", "-", what, chromium, &url, &input];
+    browse_at(&format!("{}/console/", vmcp.admin), what, chromium, input).await
+}
+
+/// Runs the script at the console with this URL and returns its answer, which must hold no failure.
+pub(super) async fn browse_at(url: &str, what: &str, chromium: &str, input: &Value) -> Value {
+    let input = input.to_string();
+    let args = ["--input-type=module", "-", what, chromium, url, &input];
     let seen = run_script(&node("node"), &args, SCRIPT, &installed("node")).await;
     let failures = seen["failures"].as_array().expect("a list of failures");
     let failures: Vec<_> = failures.iter().filter_map(Value::as_str).collect();
@@ -342,9 +347,15 @@ async fn client_of(provider: &IdentityProvider, redirect_uri: &str) -> Value {
     answer.expect("the provider").json().await.expect("a client")
 }
 
-/// Registers the console as a client of the provider. Returns its settings for `server.consoleSignIn`.
+/// Registers the console of a server as a client of the provider. Returns its settings for
+/// `server.consoleSignIn`.
 async fn registered(provider: &IdentityProvider, vmcp: &Vmcp) -> Value {
-    let redirect_uri = format!("{}/console/oidc/callback", vmcp.admin);
+    registered_at(provider, &vmcp.admin).await
+}
+
+/// As [`registered`], for a console below the URL `base`.
+pub(super) async fn registered_at(provider: &IdentityProvider, base: &str) -> Value {
+    let redirect_uri = format!("{base}/console/oidc/callback");
     let client = client_of(provider, &redirect_uri).await;
     json!({
         "issuerUrl": provider.issuer, "clientId": client["client_id"], "clientSecret": client["client_secret"],

@@ -23,8 +23,8 @@ const MAX_LIFE: Duration = Duration::from_hours(90 * 24);
 
 /// Issuer in orders about sessions of the web console, which no identity has.
 const CONSOLE: &str = "vmcp console";
-/// Most orders about sessions of the web console; the oldest of them makes room. People who sign out give them:
-/// they leave the list to the orders of operators.
+/// Most orders about sessions of the web console; the oldest of them makes room. People who sign out give
+/// them: they leave the list to the orders of operators.
 const MAX_CONSOLE_ORDERS: usize = 100;
 
 /// Time by which the clock of an issuer may be ahead.
@@ -106,8 +106,8 @@ impl Revocations {
         if is_taken || before < MAX_ORDERS { Ok(order) } else { Err(RevocationError::Full) }
     }
 
-    /// Ends a session of the web console, by a name that only its cookie gives; `end` is the time at which the
-    /// session ends by itself, in seconds since 1970.
+    /// Ends a session of the web console, by a name that only its cookie gives; `end` is the time at which
+    /// the session ends by itself, in seconds since 1970.
     pub fn end_console_session(&self, name: &str, end: u64) {
         let of = of_console(name);
         let until = end.saturating_mul(1000);

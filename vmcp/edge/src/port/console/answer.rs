@@ -32,8 +32,8 @@ const SECURITY_HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Middleware that adds [`SECURITY_HEADERS`] to each answer at an address of the console, also to a refusal of
-/// the port's guard.
+/// Middleware that adds [`SECURITY_HEADERS`] to each answer at an address of the console, also to a refusal
+/// of the port's guard.
 pub(in crate::port) async fn add_security_headers(request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_of_console = path == "/console" || path.starts_with(ROOT);

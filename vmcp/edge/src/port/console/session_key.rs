@@ -103,8 +103,8 @@ impl SessionKeys {
     }
 
     /// Begins an attempt to sign in at a provider, by a person who goes on to the page `next`. Returns the
-    /// cookie that ties it to the browser, and the texts of the attempt. The cookie reveals none of them: they
-    /// are derived from it by the key.
+    /// cookie that ties it to the browser, and the texts of the attempt. The cookie reveals none of these
+    /// texts: they are derived from it by the key.
     pub(super) fn attempt(&self, end: u64, next: &str) -> (String, SignInAttempt) {
         let (id, next) = (hex::encode(random::<16>()), hex::encode(next));
         let tag = self.sign(&attempt_message(&id, &next, end));
