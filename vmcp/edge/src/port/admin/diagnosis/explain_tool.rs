@@ -162,7 +162,7 @@ pub(in crate::port) fn principal(request: &ExplainRequest, config: &Config) -> R
 }
 
 /// Returns the tool with a listed name, the tool of an alias, or the only tool whose backend calls it so.
-fn named(snapshot: &Snapshot, name: &str) -> Option<Arc<CatalogTool>> {
+pub(in crate::port) fn named(snapshot: &Snapshot, name: &str) -> Option<Arc<CatalogTool>> {
     let catalog = snapshot.unfiltered();
     if let Some(tool) = catalog.tool(name) {
         return Some(Arc::clone(tool));
