@@ -46,6 +46,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/tools", get(catalog::tools))
         .route("/console/server", get(catalog::server))
         .route("/console/tool", get(catalog::tool))
+        .route("/console/offer", get(catalog::offer::show))
         .route("/console/search", get(playground::show))
         .route("/console/wanted", get(other_pages::wanted::show))
         .route("/console/calls", get(call_pages::list))

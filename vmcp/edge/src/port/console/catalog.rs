@@ -1,4 +1,6 @@
-//! The data of the pages about servers and tools.
+//! The data of the pages about servers and tools; [`offer`] has that of resources and prompts.
+
+pub(super) mod offer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -236,6 +238,11 @@ pub(super) async fn tool(
         server: tool.backend.to_string(),
         original: tool.definition.name.clone(),
         title: tool.title.clone(),
+        steps: tool
+            .steps
+            .iter()
+            .map(|step| (step.name.clone(), step.backend.to_string(), step.definition.name.clone()))
+            .collect(),
         description: tool.description.clone(),
         visibility: visibility(&snapshot, &tool),
         tokens: tool.tokens,

@@ -18,6 +18,7 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::lists::pages::List;
 
 pub use self::rank::ToolRank;
+pub(in crate::port) use self::reasons::policy as policy_in_words;
 use super::bad_request;
 use crate::port::admin::Admin;
 use vmcp_engine::access::identity::{Identity, Principal};

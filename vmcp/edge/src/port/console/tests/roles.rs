@@ -28,7 +28,7 @@ enum For {
 }
 
 /// Path, as the router has it, with the people for whom it is.
-const ROUTES: [(&str, For); 36] = [
+const ROUTES: [(&str, For); 37] = [
     ("/console", For::Everyone),
     ("/console/console.css", For::Everyone),
     ("/console/console.js", For::Everyone),
@@ -44,6 +44,7 @@ const ROUTES: [(&str, For); 36] = [
     ("/console/connect", For::Readers),
     ("/console/logins", For::Readers),
     ("/console/logs", For::Readers),
+    ("/console/offer", For::Readers),
     ("/console/search", For::Readers),
     ("/console/sent", For::Readers),
     ("/console/server", For::Readers),
