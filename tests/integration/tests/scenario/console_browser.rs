@@ -64,6 +64,7 @@ async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
         ("server", "server?server=jira"),
         ("tool", &format!("tool?{tool}&who=bob")),
         ("try", &format!("try?{tool}")),
+        ("offer", "offer?kind=resource&key=fixture%3A%2F%2Fjira%2Fgreeting"),
         ("search", "search?q=who+is+watching+an+issue&wanted=gone_tool"),
         ("calls", "calls"),
         ("call", "call?number=0"),

@@ -186,7 +186,7 @@ pub fn rows(calls: &[Call], has_replicas: bool) -> Markup {
                 td { a href=(links::calls_of(&call.who)) { (text::line(&call.who)) } }
                 td { @if call.is_of_tool() { a href=(links::listed_tool(&call.item)) { (text::line(&call.item)) } }
                     @else { (text::line(if call.item.is_empty() { &call.via } else { &call.item })) } }
-                td { @if !call.server.is_empty() { a href=(links::server(&call.server)) { (text::line(&call.server)) } } }
+                td { @if !call.server.is_empty() { (links::of_server(&call.server)) } }
                 td { (outcome(&call.outcome)) }
                 td.number { (text::milliseconds(call.took_ms)) }
                 td.number { (text::bytes(call.bytes_in)) }
@@ -267,7 +267,7 @@ fn timeline(call: &Call) -> Markup {
                             @if it.number == call.number { strong { (text::line(&it.item)) } }
                             @else { a href=(address(it.number, &call.replica)) { (text::line(&it.item)) } }
                         }
-                        td { @if !it.server.is_empty() { a href=(links::server(&it.server)) { (text::line(&it.server)) } } }
+                        td { @if !it.server.is_empty() { (links::of_server(&it.server)) } }
                         td { (span(it.begin_ms, it.took_ms, whole)) }
                         td.number { (text::milliseconds(it.begin_ms)) }
                         td.number { (text::milliseconds(it.took_ms)) }
