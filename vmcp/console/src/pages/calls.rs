@@ -1,11 +1,13 @@
 //! Pages of the latest calls: their list, and one call in detail; [`usage`] has the sums of days. The data
 //! lacks arguments and results.
 
+mod outcome;
 pub mod usage;
 
 use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
+use self::outcome::{meaning, outcome};
 use super::clients::{Replicas, asked_replicas};
 use crate::chart::span;
 use crate::frame::{Frame, table};
@@ -163,7 +165,7 @@ pub fn calls(frame: &Frame, data: &Calls) -> String {
         }
         div data-live=(link("calls/rows", &query)) data-after=(after) {
             p.hint role="status" data-live-state { "Load the page again for newer calls." }
-            button.quiet type="button" data-live-toggle aria-pressed="false" hidden { "Pause" }
+            button.quiet type="button" data-live-toggle hidden { "Pause" }
         }
         (table("Calls", columns, &rows(calls, replicas.is_some())))
         @if calls.is_empty() { p { "No call fits." } }
@@ -231,6 +233,8 @@ pub fn call(frame: &Frame, call: &Call) -> String {
     let facts = facts.chain(call.facts.iter().map(|(name, value)| (name.as_str(), value)));
     let content = html! {
         p.lead { (outcome(&call.outcome)) }
+        @let meaning = meaning(&call.outcome);
+        @if !meaning.is_empty() { p { (meaning) } }
         dl.facts {
             @for (name, value) in facts.filter(|(_, value)| !value.is_empty()) {
                 dt { (text::inert(name, text::MAX_LINE)) } dd { (text::line(value)) }
@@ -304,15 +308,6 @@ fn ways_on(call: &Call) -> Markup {
             li { a href=(link("calls", &[])) { "All calls" } }
         }
     }
-}
-
-fn outcome(outcome: &str) -> Markup {
-    let class = match outcome {
-        "ok" => "good",
-        "cancelled" => "warn",
-        _ => "bad",
-    };
-    html! { span class=(class) { (text::inert(outcome, text::MAX_LINE)) } }
 }
 
 #[cfg(test)]
@@ -427,7 +422,8 @@ mod tests {
 
     #[test]
     fn arguments_are_shown_where_they_are_kept_and_inert() {
-        assert!(call(&Frame::default(), &sample()).contains("are not kept here"));
+        let page = call(&Frame::default(), &sample());
+        assert!(page.contains("are not kept here") && page.contains("an error of its own"), "{page}");
         let arguments = Some("{\"a\": \"<script>\u{202e}\"}".to_owned());
         let page = call(&Frame::default(), &Call { arguments, ..sample() });
         assert!(page.contains("&lt;script&gt;⟨U+202E⟩") && page.contains("Results are not kept"), "{page}");
