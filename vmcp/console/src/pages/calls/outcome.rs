@@ -18,16 +18,16 @@ pub(super) fn outcome(outcome: &str) -> Markup {
 pub(super) fn meaning(outcome: &str) -> &'static str {
     match outcome {
         "tool_error" => {
-            "The tool answered with an error of its own. The client got its words, and the page of the tool has \
-             the last ones."
+            "The tool answered with an error of its own. The client got its words, and the page of the \
+             tool has the last ones."
         }
         "rpc_error" => "The server answered with an error of the protocol, whose code is below.",
         "denied" => {
             "A policy, a webhook or the decision point denied the call. The deciding policy is below."
         }
         "rate_limited" => {
-            "A limit of rateLimiting was reached, and nothing was sent. The page Configuration has the limits in \
-             force; the caller's other calls show the rate."
+            "A limit of rateLimiting was reached, and nothing was sent. The page Configuration has the limits \
+             in force; the caller's other calls show the rate."
         }
         "insufficient_scope" => "The client's token lacks a scope that the tool needs (toolScopes).",
         "not_confirmed" => {
@@ -35,19 +35,20 @@ pub(super) fn meaning(outcome: &str) -> &'static str {
         }
         "withheld" => "The server answered, and a webhook withholds the result.",
         "circuit_open" => {
-            "The server failed several times in a row, so vmcp sends nothing before the next try. The page of the \
-             server has its last error and the remedy."
+            "The server failed several times in a row, so vmcp sends nothing before the next try. The page of \
+             the server has its last error and the remedy."
         }
         "timeout" => "The server sent neither an answer nor progress within the time limit of the call.",
         "unavailable" => {
-            "The server could not be reached, or went away during the call. Its page has the last error and the \
-             remedy."
+            "The server could not be reached, or went away during the call. Its page has the last error and \
+             the remedy."
         }
         "protocol" => "The server's answer breaks the protocol. The page Logs says more.",
         "invalid_request" => "The request cannot be sent as it is, and nothing was sent.",
         "too_large" => "The answer is larger than the limit for messages of the server.",
         "overloaded" => {
-            "vmcp had no room for the answer (server.maxBufferedBytes). The page Clients has the bytes in use."
+            "vmcp had no room for the answer (server.maxBufferedBytes). The page Clients has the bytes in \
+             use."
         }
         "cancelled" => "The client cancelled the call, or went away.",
         _ => "",

@@ -128,7 +128,9 @@ fn server_logins(frame: &Frame, logins: &[ServerLogin]) -> Markup {
                         td.time {
                             (login.expires.as_deref().unwrap_or("not told"))
                             @if login.is_renewed { p.hint { "vmcp renews it by itself." } }
-                            @else if login.is_expired { p { span.bad { "expired" } ": calls fail until a person signs in again." } }
+                            @else if login.is_expired {
+                                p { span.bad { "expired" } ": calls fail until a person signs in again." }
+                            }
                         }
                         td {
                             (frame.form(

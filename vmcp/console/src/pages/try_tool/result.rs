@@ -97,7 +97,8 @@ fn media(kind: &str, mime_type: &str, data: &str, left: &mut usize) -> Markup {
 fn is_base64(data: &str) -> bool {
     let digits = data.trim_end_matches('=');
     let padding = data.len() - digits.len();
-    let is_whole = if padding == 0 { data.len() % 4 != 1 } else { padding <= 2 && data.len() % 4 == 0 };
+    let is_whole =
+        if padding == 0 { data.len() % 4 != 1 } else { padding <= 2 && data.len().is_multiple_of(4) };
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     !digits.is_empty() && is_whole && digits.bytes().all(is_digit)
 }
