@@ -182,7 +182,7 @@ impl ConsoleDoor {
 
     /// Returns the visitor of a cookie, and the name for audit events.
     fn person(&self, cookie: &str) -> Option<(Visitor, String)> {
-        if self.engine().has_ended_console_session(&name_of(cookie)) {
+        if self.engine().has_ended_console_session(name_of(cookie)) {
             return None;
         }
         let session = cookie.to_owned();

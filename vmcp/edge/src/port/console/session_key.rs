@@ -146,14 +146,15 @@ fn texts_of_attempt(key: &hmac::Key, id: &str) -> SignInAttempt {
     SignInAttempt { state: text(b"state"), nonce: text(b"nonce"), verifier: text(b"verifier") }
 }
 
-/// Returns the name of a session for the list of ended ones: other than the cookie, it opens nothing.
-pub(super) fn name_of(cookie: &str) -> String {
-    hex::encode(Sha256::digest(cookie))
+/// Returns the name of a session for the list of ended ones: the id of its cookie. The id is signed as it is
+/// written, where another spelling of the end (`+1`) or of a tag (`AB`) would pass as the same cookie.
+pub(super) fn name_of(cookie: &str) -> &str {
+    cookie.rsplit('.').nth(1).unwrap_or_default()
 }
 
 /// Returns a random id for a session.
 fn session_id() -> String {
-    hex::encode(random::<8>())
+    hex::encode(random::<16>())
 }
 
 fn session_message(token: &[u8], end: u64, id: &str) -> Vec<u8> {
@@ -232,6 +233,15 @@ mod tests {
         assert!(!cookie.contains("second"));
         let same_second = key.session(b"second token", 1_000);
         assert_ne!(name_of(&same_second), name_of(&cookie), "each sign-in is a session of its own");
+        let (start, tag) = cookie.rsplit_once('.').unwrap();
+        for disguised in
+            [format!("+{cookie}"), format!("0{cookie}"), format!("{start}.{}", tag.to_uppercase())]
+        {
+            assert!(key.token_of(&disguised, &tokens, 999).is_some(), "{disguised}");
+            assert_eq!(name_of(&disguised), name_of(&cookie), "signing out ends it too");
+        }
+        let other_id = cookie.replacen(name_of(&cookie), name_of(&same_second), 1);
+        assert_eq!(key.token_of(&other_id, &tokens, 999), None, "its id is signed");
     }
 
     fn sign_in(operators: &str) -> ConsoleSignIn {
@@ -250,6 +260,7 @@ mod tests {
         let person = CookiePerson { subject: "ann.b@example.com".to_owned(), role: ConsoleRole::Viewer };
         let cookie = key.person_session(&person, &config, 1_000);
         assert_eq!(key.person_of(&cookie, &config, 999), Some(person));
+        assert_eq!(name_of(&cookie).len(), 32, "{cookie}");
         assert_eq!(key.person_of(&cookie, &config, 1_000), None, "it has ended");
         assert_eq!(key.person_of(&cookie, &sign_in("others"), 999), None, "other settings");
         assert_eq!(of_process().person_of(&cookie, &config, 999), None, "another process");

@@ -27,7 +27,7 @@ const MAX_PARAMETER_BYTES: usize = 4 << 10;
 
 /// The query `?next=PAGE` of the link to the provider.
 #[derive(Deserialize)]
-pub(in crate::port) struct StartQuery {
+pub(in crate::port::console) struct StartQuery {
     /// Address of the wanted page behind [`ROOT`].
     #[serde(default)]
     next: String,

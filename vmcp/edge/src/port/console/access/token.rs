@@ -60,7 +60,7 @@ pub(in crate::port::console) async fn sign_out(
     headers: HeaderMap,
 ) -> Response {
     if !visitor.session.is_empty() {
-        door.engine().end_console_session(&name_of(&visitor.session), end_of(&visitor.session));
+        door.engine().end_console_session(name_of(&visitor.session), end_of(&visitor.session));
     }
     (door.set_cookie("", 0, secure_for(&headers)), Redirect::to(ROOT)).into_response()
 }
