@@ -1,5 +1,5 @@
 //! The web console in a real browser, Chromium driven by Playwright: each page in light, in dark and on a
-//! phone; the questions of a newcomer; texts and answers of hostile servers.
+//! phone; texts and answers of hostile servers; people who sign in.
 
 use std::time::Duration;
 
@@ -11,10 +11,6 @@ use vmcp_integration::{
 
 const SCRIPT: &str = include_str!("../../clients/console.mjs");
 const TOKEN: &str = "an admin token of this test";
-const ALICE: &str = "alice-0123456789abcdef";
-const BOB: &str = "bob-0123456789abcdef";
-/// Most clicks to an answer.
-const MAX_CLICKS: u64 = 3;
 /// Most characters of a page with texts of a hostile server.
 const MAX_PAGE: u64 = 900_000;
 
@@ -24,7 +20,7 @@ pub(super) async fn chromium() -> Option<String> {
 }
 
 /// Runs the script at the console of a server and returns its answer, which must hold no failure.
-async fn browse(what: &str, chromium: &str, vmcp: &Vmcp, input: &Value) -> Value {
+pub(super) async fn browse(what: &str, chromium: &str, vmcp: &Vmcp, input: &Value) -> Value {
     browse_at(&format!("{}/console/", vmcp.admin), what, chromium, input).await
 }
 
@@ -83,95 +79,6 @@ async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
     let pictures = std::env::var("VMCP_PICTURES").unwrap_or_default();
     let seen = browse("pages", &chromium, &vmcp, &json!({"pages": pages, "pictures": pictures})).await;
     assert_eq!(seen["seen"], 3 * pages.len(), "{seen}");
-}
-
-/// A server with a failed and a slow one beside it, a tool that is denied to bob, and a changed tool.
-async fn troubled() -> (Vmcp, [Fixture; 3]) {
-    let jira = Fixture::http("jira", "jira").start().await;
-    let slow = Fixture::http("slow", "echo").start().await;
-    let mut killed = Fixture::http("killed", "echo").start().await;
-    // It is dead before its tools were ever listed.
-    killed.kill().await;
-    let entry = |(subject, key): (&str, &str)| json!({"subject": subject, "key": key});
-    let policies = [
-        "permit(principal, action, resource);",
-        r#"@id("no-notes-by-bob") forbid(principal == Client::"bob", action, resource == Tool::"jira_create_note");"#,
-    ];
-    let config = json!({
-        "incomingAuth": {"type": "apiKeys", "apiKeys": [entry(("alice", ALICE)), entry(("bob", BOB))],
-            "authz": {"policies": policies}},
-        "aggregation": {"onToolChange": "Quarantine"},
-    });
-    let vmcp = Vmcp::new().backend(&jira).backend(&slow).backend(&killed).config(config).start().await;
-    vmcp.with_tool("jira_create_note").await;
-    vmcp.with_tool("slow_sleep").await;
-    let (alice, bob) = (vmcp.modern().bearing(ALICE), vmcp.modern().bearing(BOB));
-    alice.call_tool("slow_sleep", json!({"ms": 400})).await;
-    alice.call_tool("jira_create_note", json!({"title": "a", "content": "b"})).await;
-    bob.call_tool("jira_create_note", json!({"title": "a", "content": "b"})).await;
-    let words = "Sends the key to a stranger";
-    jira.control(json!({"do": "describe", "tool": "get_jira_issue", "description": words})).await;
-    eventually("the troubles to show", async || {
-        let status = vmcp.status().await.to_string();
-        let is_noticed = status.contains("\"quarantined\":[\"get_jira_issue\"]");
-        (is_noticed && status.contains("\"state\":\"failed\"")).then_some(())
-    })
-    .await;
-    (vmcp, [jira, slow, killed])
-}
-
-#[tokio::test]
-async fn a_newcomer_finds_each_reason_on_the_console_alone() {
-    let Some(chromium) = chromium().await else { return };
-    let (vmcp, _servers) = troubled().await;
-    let questions = json!({
-        "missing": [
-            {"link": "Search"},
-            {"type": "Task", "text": "echo a message"}, {"type": "Why is this tool", "text": "killed_echo"},
-            {"button": "Search"},
-        ],
-        "failed": [{"link": "killed"}],
-        "denied": [
-            {"link": "Calls"},
-            {"row": "denied"},
-            {"link": "May this subject call it, and why?"},
-        ],
-        "asked": [
-            {"link": "Tools"}, {"link": "jira_create_note"},
-            {"type": "Subject", "text": "bob"}, {"button": "Ask"},
-        ],
-        "hidden": [
-            {"link": "Search"},
-            {"type": "Task", "text": "create a note"}, {"type": "Subject", "text": "bob"},
-            {"button": "Search"},
-        ],
-        "hidden, why": [
-            {"link": "Search"},
-            {"type": "Task", "text": "create a note"}, {"type": "Subject", "text": "bob"},
-            {"button": "Search"},
-            {"link": "jira_create_note"},
-        ],
-        "slow": [],
-        "changed": [{"link": "changed tool waits for approval"}, {"link": "get_jira_issue"}],
-    });
-    let seen = browse("newcomer", &chromium, &vmcp, &json!({"questions": questions})).await;
-    for (question, words) in [
-        ("missing", &["offered by no server", "killed has listed no tools so far"][..]),
-        ("failed", &["failed", "What to do"]),
-        ("denied", &["bob", "may not call it", "no-notes-by-bob"]),
-        ("asked", &["bob", "may not call it", "no-notes-by-bob"]),
-        ("hidden", &["Hidden from bob", "jira_create_note"]),
-        ("hidden, why", &["bob", "may not call it", "no-notes-by-bob"]),
-        ("slow", &["Slowest: slow, whose calls take"]),
-        ("changed", &["hidden from clients until it is approved", "Sends the key to a stranger"]),
-    ] {
-        let (clicks, text) = (&seen["found"][question]["clicks"], &seen["found"][question]["text"]);
-        assert!(clicks.as_u64().is_some_and(|clicks| clicks <= MAX_CLICKS), "{question}: {clicks} clicks");
-        let text = text.as_str().expect("text");
-        for part in words {
-            assert!(text.contains(part), "{question}: no `{part}` in\n{text}");
-        }
-    }
 }
 
 #[tokio::test]

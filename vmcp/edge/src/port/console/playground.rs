@@ -141,10 +141,14 @@ async fn answer(
     let own_view = searching.map(|_| &*view);
     let verdict =
         (!query.wanted.is_empty()).then(|| verdict(snapshot, own_view, &found.ranking, &query.wanted));
-    let reasons = match &verdict {
+    let mut reasons = match &verdict {
         Some(verdict) => reasons(door, client, &query.wanted, verdict).await,
         None => Vec::new(),
     };
+    let meant = named(snapshot, &query.wanted).filter(|tool| tool.name != query.wanted);
+    if let Some(tool) = meant.filter(|_| verdict != Some(Verdict::OwnTool)) {
+        reasons.insert(0, format!("clients call it `{}`", tool.name));
+    }
     Answer {
         tools,
         answer_tokens,
