@@ -1,11 +1,12 @@
 //! The door of the console: `server.console`, the tokens of operators and viewers, and the cookie of a person
 //! who has signed in with one of them, or at the provider.
 //!
-//! `token` and [`oidc`] sign people in, `cookies` writes and reads their cookies, `wanted_page` bounds the
-//! page to which they go on, and [`form_check`] compares the CSRF tokens of forms.
+//! `token` and [`oidc`] sign people in, `cookies` sets their cookies, `headers` reads them, `wanted_page` bounds
+//! the page to which people go on, and [`form_check`] compares the CSRF tokens of forms.
 
 mod cookies;
 pub(super) mod form_check;
+mod headers;
 pub(in crate::port) mod oidc;
 pub(super) mod token;
 mod wanted_page;
@@ -29,7 +30,7 @@ use vmcp_engine::engine::Engine;
 use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
-use self::cookies::cookie;
+use self::headers::cookie;
 use self::wanted_page::is_page;
 use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKeys, name_of};
 use super::trying::waiting_calls::WaitingCalls;

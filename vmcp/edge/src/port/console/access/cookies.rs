@@ -1,11 +1,9 @@
-//! Cookies of the console: of a session, and of an attempt to sign in at the provider.
+//! Cookies that the console sets: of a session, and of an attempt to sign in at the provider.
 
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderName, header};
 
 use super::ConsoleDoor;
-
-/// Attribute that keeps a cookie off plain HTTP.
-const SECURE: &str = "; Secure";
+use super::headers::SECURE;
 
 impl ConsoleDoor {
     /// Returns the name of the cookie. Browsers send a cookie to every port of a host: the name tells this
@@ -44,19 +42,4 @@ impl ConsoleDoor {
             format!("{name}={value}; Path=/console; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
         [(header::SET_COOKIE, text)]
     }
-}
-
-/// Returns the attribute that keeps a cookie off plain HTTP, for a form that a browser sent from a page of
-/// HTTPS. A token may be typed over plain HTTP, such as through `ssh -L`: its cookie goes without.
-pub(super) fn secure_for(headers: &HeaderMap) -> &'static str {
-    let origin = headers.get(header::ORIGIN);
-    let is_https = origin.is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
-    if is_https { SECURE } else { "" }
-}
-
-/// Returns a cookie of a request. A client may send several lines, each with several cookies.
-pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
 }

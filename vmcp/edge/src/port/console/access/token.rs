@@ -8,7 +8,7 @@ use vmcp_console::links::ROOT;
 use vmcp_console::pages::sign_in;
 use vmcp_engine::random::now;
 
-use super::cookies::secure_for;
+use super::headers::secure_for;
 use super::wanted_page::is_page;
 use super::{ConsoleDoor, Visitor, end_of, too_many};
 use crate::port::admin::guard::audit;
