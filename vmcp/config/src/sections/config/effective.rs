@@ -193,7 +193,8 @@ fn restore(value: &mut Value, path: &str, references: &BTreeMap<String, String>)
 mod tests {
     #[test]
     fn a_setting_of_the_file_has_its_line() {
-        let text = "server:\n  listen: 127.0.0.1:4483\nbackends:\n  # a server\n  - name: a\n    url: https://a.example/mcp\n";
+        let text = "server:\n  listen: 127.0.0.1:4483\nbackends:\n  # a server\n\
+                    \x20 - name: a\n    url: https://a.example/mcp\n";
         let loaded = crate::load(text, "vmcp.yaml", &|_| None).map_err(|problems| problems.to_string());
         let settings = loaded.unwrap().config.effective_settings();
         let line = |path: &str| {

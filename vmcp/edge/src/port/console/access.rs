@@ -1,8 +1,8 @@
 //! The door of the console: `server.console`, the tokens of operators and viewers, and the cookie of a person
 //! who has signed in with one of them, or at the provider.
 //!
-//! `token` and [`oidc`] sign people in, `cookies` sets their cookies, `headers` reads them, `wanted_page` bounds
-//! the page to which people go on, and [`form_check`] compares the CSRF tokens of forms.
+//! `token` and [`oidc`] sign people in, `cookies` sets their cookies, `headers` reads them, `wanted_page`
+//! bounds the page to which people go on, and [`form_check`] compares the CSRF tokens of forms.
 
 mod cookies;
 pub(super) mod form_check;
