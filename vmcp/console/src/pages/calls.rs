@@ -91,6 +91,9 @@ pub struct Call {
     pub timeline: Vec<TimedCall>,
 }
 
+/// Name of the fact with the profile whose path the client used.
+pub const PROFILE: &str = "Profile";
+
 /// Most calls in a timeline.
 pub const MAX_TIMELINE: usize = 100;
 
@@ -292,12 +295,20 @@ impl Call {
 
 /// Links from a call to its tool, its server and calls like it.
 fn ways_on(call: &Call) -> Markup {
-    let judged = [("name", call.item.as_str()), ("who", call.who.as_str()), ("issuer", call.issuer.as_str())];
+    let profile = call.facts.iter().find(|(name, _)| name == PROFILE).map_or("", |(_, name)| name.as_str());
+    let mut judged = vec![("name", call.item.as_str())];
+    if !call.issuer.is_empty() {
+        judged.extend([("who", call.who.as_str()), ("issuer", call.issuer.as_str())]);
+    }
+    if !profile.is_empty() {
+        judged.push(("profile", profile));
+    }
     html! {
         ul {
             @if call.is_of_tool() {
                 li { a href=(links::listed_tool(&call.item)) { "The tool" } }
                 @if !call.issuer.is_empty() { li { a href=(link("tool", &judged) + "#access") { "May this subject call it, and why?" } } }
+                @else if call.outcome == "denied" { li { a href=(link("tool", &judged) + "#access") { "Why may this client not call it?" } } }
                 li { a href=(link("calls", &[("tool", &call.item), EXACT, ("outcome", "failed")])) { "Failures of the tool" } }
             }
             @if !call.server.is_empty() {
@@ -436,6 +447,16 @@ mod tests {
             &Call { facts: vec![("Trace".to_owned(), "4bf9".to_owned())], ..sample() },
         );
         assert!(page.contains("<dt>Trace</dt><dd><bdi>4bf9</bdi></dd>"), "{page}");
+        let of_profile = Call { facts: vec![(PROFILE.to_owned(), "p&q".to_owned())], ..sample() };
+        let shown = call(&Frame::default(), &of_profile);
+        assert!(shown.contains("issuer=https%3A%2F%2Fa&amp;profile=p%26q#access"), "{shown}");
+        let denied = Call { outcome: "denied".to_owned(), issuer: String::new(), ..of_profile };
+        let shown = call(&Frame::default(), &denied);
+        assert!(shown.contains("&amp;profile=p%26q#access\">Why may this client not call it?"), "{shown}");
+        assert!(
+            !shown.contains("tool?name=jira_%3Cb%3Esearch%E2%80%AE&amp;who="),
+            "an address is no subject"
+        );
         for way in [
             "&amp;who=ann&amp;issuer=https%3A%2F%2Fa#access",
             "server?server=jira",

@@ -88,7 +88,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route_layer(from_fn_with_state(door.clone(), access::admit));
     let outside = Router::new()
         .route("/console", get(access::to_root))
-        .route("/console/sign-in", post(access::token::sign_in))
+        .route("/console/sign-in", get(access::to_root).post(access::token::sign_in))
         .route("/console/oidc/start", get(access::oidc::start))
         .route(CONSOLE_CALLBACK, get(access::oidc::callback))
         .route("/console/console.css", get(answer::style))

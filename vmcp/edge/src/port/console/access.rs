@@ -335,7 +335,7 @@ pub(super) async fn only_operators(request: Request, next: Next) -> Response {
     }
 }
 
-/// Answers `GET /console`.
+/// Answers `GET /console`, and `GET /console/sign-in`: the address of the form after a wrong token.
 pub(super) async fn to_root() -> Redirect {
     Redirect::to(ROOT)
 }

@@ -18,6 +18,9 @@ async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
     let wrong = send(&router, "POST", "/console/sign-in", &[], "token=another+token+of+some+length").await;
     assert_eq!(wrong.status(), StatusCode::UNAUTHORIZED);
     assert!(!wrong.headers().contains_key(header::SET_COOKIE));
+    let again = send(&router, "GET", "/console/sign-in", &[], "").await;
+    assert_eq!(again.status(), StatusCode::SEE_OTHER);
+    assert_eq!(again.headers()[header::LOCATION], "/console/");
     let right =
         send(&router, "POST", "/console/sign-in", &[], &format!("token={}", TOKEN.replace(' ', "+"))).await;
     assert_eq!(right.status(), StatusCode::SEE_OTHER);
