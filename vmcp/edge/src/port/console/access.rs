@@ -30,7 +30,7 @@ use vmcp_engine::engine::Engine;
 use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
-use self::headers::cookie;
+use self::headers::{cookie, cookies};
 use self::wanted_page::is_page;
 use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKeys, name_of};
 use super::trying::waiting_calls::WaitingCalls;
@@ -41,6 +41,8 @@ use crate::port::admin::guard::{AdminGuard, audit, bearer, is_one_of};
 /// Forms to sign in that are read at a time; further ones are answered with 429. Their senders are unknown:
 /// they must leave connections to probes.
 const MAX_ARRIVING_SIGN_INS: usize = 8;
+/// Most cookies of one name that are tried. Another host of the same domain may set some, which open nothing.
+const MAX_COOKIES: usize = 4;
 /// Sign-ins that ask the provider at a time; further ones are answered with 429. Forms with a token have
 /// places of their own: a slow provider locks no holder of a token out.
 const MAX_ASKING_SIGN_INS: usize = 8;
@@ -170,8 +172,8 @@ impl ConsoleDoor {
             let visitor = Visitor { is_viewer: true, is_proved: true, ..Visitor::default() };
             return Some((visitor, audit::token_name(token, kind)));
         }
-        let cookie = cookie(headers, &self.cookie_name())?;
-        self.person(cookie)
+        let name = self.cookie_name();
+        cookies(headers, &name).take(MAX_COOKIES).find_map(|cookie| self.person(cookie))
     }
 
     /// Returns the kind of a token; `None` for an empty or unknown one.

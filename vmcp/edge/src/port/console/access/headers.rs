@@ -13,9 +13,15 @@ pub(super) fn secure_for(headers: &HeaderMap) -> &'static str {
     if is_https { SECURE } else { "" }
 }
 
-/// Returns a cookie of a request. A client may send several lines, each with several cookies.
-pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+/// Returns the first cookie of a request with this name.
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &'a str) -> Option<&'a str> {
+    cookies(headers, name).next()
+}
+
+/// Returns the cookies of a request with this name. A client may send several lines, each with several
+/// cookies; one name may have several values, for another host of the same domain may set it too.
+pub(super) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(known, _)| *known == name).map(|(_, value)| value)
 }

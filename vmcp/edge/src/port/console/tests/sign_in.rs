@@ -223,3 +223,18 @@ async fn a_token_typed_on_a_page_of_https_makes_a_cookie_of_https() {
         assert_eq!(set.ends_with("; SameSite=Strict; Secure"), is_secure, "{set}");
     }
 }
+
+#[tokio::test]
+async fn a_cookie_that_another_host_of_the_domain_set_locks_no_person_out() {
+    let router = at(&serving(&format!("{{ adminTokens: [{TOKEN}] }}")).await, LOOPBACK);
+    let own = session_of(&router, TOKEN).await;
+    for (cookies, expected) in [
+        (format!("vmcp_console_9090=tossed; {own}"), StatusCode::OK),
+        (format!("{own}; vmcp_console_9090="), StatusCode::OK),
+        (format!("{}{own}", "vmcp_console_9090=x; ".repeat(4)), StatusCode::UNAUTHORIZED),
+        ("vmcp_console_9090=tossed".to_owned(), StatusCode::UNAUTHORIZED),
+    ] {
+        let seen = send(&router, "GET", "/console/", &[("cookie", &*cookies)], "").await;
+        assert_eq!(seen.status(), expected, "{cookies}");
+    }
+}
