@@ -37,6 +37,8 @@ pub struct ToolPage {
     pub served: Option<String>,
     /// Schema of the arguments.
     pub input_schema: Value,
+    /// True if that schema is nested too deeply to be read.
+    pub is_schema_too_deep: bool,
     /// Schema of the structured result.
     pub output_schema: Option<Value>,
     /// Figures of its calls; `None` before the first.
@@ -118,7 +120,9 @@ pub fn tool(frame: &Frame, data: &ToolPage) -> String {
         }
         (access("tool", &[("server", &data.server), ("tool", &data.original)], "call", &data.access))
         h2 { "Arguments" }
-        (schema::tree(&data.input_schema))
+        @if data.is_schema_too_deep {
+            p { "Their schema is nested too deeply to be shown as a tree: the definition has it." }
+        } @else { (schema::tree(&data.input_schema)) }
         @if let Some(output) = &data.output_schema { h2 { "Structured result" } (schema::tree(output)) }
         h2 { "Reliability" }
         (reliability(data.reliability.as_ref()))
@@ -252,6 +256,15 @@ mod tests {
             "{page}"
         );
         assert!(!page.contains("/console/server?"), "{page}");
+    }
+
+    #[test]
+    fn a_schema_that_is_too_deep_is_named() {
+        let page = |is_schema_too_deep| {
+            tool(&Frame::default(), &ToolPage { is_schema_too_deep, ..ToolPage::default() })
+        };
+        assert!(page(true).contains("nested too deeply") && !page(true).contains("No arguments"));
+        assert!(page(false).contains("No arguments are described"));
     }
 
     #[test]

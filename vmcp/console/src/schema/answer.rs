@@ -31,6 +31,16 @@ pub fn defaults(schema: &Value) -> Vec<(String, String)> {
     properties.into_iter().flatten().flat_map(of_property).take(MAX_DEFAULTS).collect()
 }
 
+/// Returns the texts of the fields that a schema requires and has a default for, as libraries of servers write
+/// arguments with a default.
+pub fn required_defaults(schema: &Value) -> Vec<(String, String)> {
+    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_required = |name: &str| required.iter().any(|known| known == name);
+    let mut defaults = defaults(schema);
+    defaults.retain(|(name, _)| is_required(name));
+    defaults
+}
+
 /// Checks the content of an answer: required fields, types and choices. The error names the field. The server
 /// checks the rest.
 pub fn check(schema: &Value, content: &Map<String, Value>) -> Result<(), String> {
@@ -94,6 +104,9 @@ mod tests {
         let mut sorted = shown.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, expected);
+        let tool = json!({"required": ["age", "other"], "properties": schema["properties"]});
+        assert_eq!(required_defaults(&tool), [("age".to_owned(), "36".to_owned())]);
+        assert!(required_defaults(&schema).is_empty());
     }
 
     #[test]

@@ -66,7 +66,8 @@ pub(super) async fn refusals_as_pages(
     }
     let (mut head, body) = response.into_parts();
     let words = to_bytes(body, MAX_REFUSAL_BYTES).await.unwrap_or_default();
-    let page = door.frame(&visitor).refusal(&String::from_utf8_lossy(&words));
+    let title = if status == StatusCode::NOT_FOUND { "Not found" } else { "This was not done" };
+    let page = door.frame(&visitor).refusal(title, &String::from_utf8_lossy(&words));
     head.headers.remove(header::CONTENT_LENGTH);
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     Response::from_parts(head, Body::from(page))
