@@ -308,7 +308,9 @@ fn ways_on(call: &Call) -> Markup {
             @if call.is_of_tool() {
                 li { a href=(links::listed_tool(&call.item)) { "The tool" } }
                 @if !call.issuer.is_empty() { li { a href=(link("tool", &judged) + "#access") { "May this subject call it, and why?" } } }
-                @else if call.outcome == "denied" { li { a href=(link("tool", &judged) + "#access") { "Why may this client not call it?" } } }
+                @else if call.outcome == "denied" {
+                    li { a href=(link("tool", &judged) + "#access") { "Why may this client not call it?" } }
+                }
                 li { a href=(link("calls", &[("tool", &call.item), EXACT, ("outcome", "failed")])) { "Failures of the tool" } }
             }
             @if !call.server.is_empty() {

@@ -8,6 +8,22 @@ use crate::frame::{Frame, table};
 use crate::links::{self, link};
 use crate::text;
 
+/// Columns of the ranking.
+const COLUMNS: [&str; 12] = [
+    "Rank",
+    "Tool",
+    "Value",
+    "Words: rank",
+    "BM25F",
+    "Meaning: rank",
+    "Cosine",
+    "Part",
+    "Failures",
+    "Learned",
+    "Re-ranked",
+    "Tokens",
+];
+
 /// A query, as its form holds it.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
@@ -123,17 +139,23 @@ fn found(frame: &Frame, query: &Query, answer: &Answer) -> Markup {
         }
         @if tools.is_empty() { p { "No tool fits." } }
         @else {
-            (table("Ranking", &["Rank", "Tool", "Value", "Words: rank", "BM25F", "Meaning: rank", "Cosine", "Part", "Failures", "Learned", "Re-ranked", "Tokens"], &html! {
+            (table("Ranking", &COLUMNS, &html! {
                 @for (number, (tool, hit)) in tools.iter().zip(&ranking.hits).enumerate() {
                     tr {
                         td.number { (number + 1) }
-                        th scope="row" { a href=(links::tool(&tool.server, &tool.original)) { (text::line(&tool.name)) } }
+                        th scope="row" {
+                            a href=(links::tool(&tool.server, &tool.original)) { (text::line(&tool.name)) }
+                        }
                         @if let Some(explanation) = &hit.explanation { (values(explanation)) }
                         td.number { (tool.tokens) }
                     }
                 }
             }))
-            p.hint { "Value: both arms, normalized and weighted, without what failures cost and with what learning adds. A client gets the first " (limit) ": about " (answer.answer_tokens) " tokens of definitions, where a list of all these tools costs about " (answer.list_tokens) "." }
+            p.hint {
+                "Value: both arms, normalized and weighted, without what failures cost and with what learning adds. "
+                "A client gets the first " (limit) ": about " (answer.answer_tokens) " tokens of definitions, "
+                "where a list of all these tools costs about " (answer.list_tokens) "."
+            }
         }
         (hidden(frame, query, answer))
     }
@@ -147,7 +169,9 @@ fn hidden(frame: &Frame, query: &Query, Answer { who, hidden, .. }: &Answer) -> 
     let is_of_client = !who.is_empty() || !profile.is_empty();
     html! {
         @if frame.is_viewer && is_of_client {
-            p.hint { "Your role is viewer: operators also see the tools that fit and are hidden from this client." }
+            p.hint {
+                "Your role is viewer: operators also see the tools that fit and are hidden from this client."
+            }
         }
         @if !hidden.is_empty() {
             h2 { "Hidden from " (text::line(client)) }

@@ -165,7 +165,9 @@ pub(crate) fn access(page: &str, named: &[(&str, &str)], verb: &str, access: &To
         @if question.mistake.is_none() && !who.is_empty() {
             p.lead {
                 code { (text::line(who)) } " "
-                @if *is_allowed { span.good { "may " (verb) " it" } } @else { span.bad { "may not " (verb) " it" } } "."
+                @if *is_allowed { span.good { "may " (verb) " it" } }
+                @else { span.bad { "may not " (verb) " it" } }
+                "."
             }
             ul {
                 @for (subject, passes, why) in steps {

@@ -32,9 +32,9 @@ pub fn defaults(schema: &Value) -> Vec<(String, String)> {
     properties.into_iter().flatten().flat_map(of_property).take(MAX_DEFAULTS).collect()
 }
 
-/// Returns the texts of the fields that a schema requires and has a default for, as libraries of servers write
-/// arguments with a default. A long default, or one with hidden characters, is left out: a person would send
-/// a text that they cannot read.
+/// Returns the texts of the fields that a schema requires and has a default for, as libraries of servers
+/// write arguments with a default. A long default, or one with hidden characters, is left out: a person
+/// would send a text that they cannot read.
 pub fn required_defaults(schema: &Value) -> Vec<(String, String)> {
     let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let is_required = |name: &str| required.iter().any(|known| known == name);

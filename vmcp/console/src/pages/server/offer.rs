@@ -97,13 +97,16 @@ fn arguments(definition: &Value) -> Markup {
                 @for argument in arguments.iter().take(MAX_ARGUMENTS) {
                     li {
                         code { (text::line(&part(argument, "name"))) }
-                        @if argument.get("required").is_some_and(|required| required == true) { " " strong { "required" } }
+                        @let is_required = argument.get("required").is_some_and(|required| required == true);
+                        @if is_required { " " strong { "required" } }
                         @let description = part(argument, "description");
                         @if !description.is_empty() { (text::prose(&description)) }
                     }
                 }
             }
-            @if arguments.len() > MAX_ARGUMENTS { p { (arguments.len() - MAX_ARGUMENTS) " more are in the definition." } }
+            @if arguments.len() > MAX_ARGUMENTS {
+                p { (arguments.len() - MAX_ARGUMENTS) " more are in the definition." }
+            }
         }
     }
 }
