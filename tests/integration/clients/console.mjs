@@ -31,7 +31,8 @@ async function watched(options) {
   page.on('pageerror', (error) => fail(`error of the script: ${error.message}`));
   page.on('console', (message) => {
     // The form to sign in comes with status 401, which Chromium counts as an error of its own.
-    const isExpected = what.startsWith('signIn') && /status of 40[13]/.test(message.text());
+    const refusals = input.isBelow ? /status of 40[134]/ : /status of 40[13]/;
+    const isExpected = what.startsWith('signIn') && refusals.test(message.text());
     if (message.type() === 'error' && !isExpected) fail(`error on the console: ${message.text()}`);
   });
   page.on('dialog', (dialog) => {
@@ -42,6 +43,9 @@ async function watched(options) {
     const { protocol, origin } = new URL(request.url());
     const known = [root, input.provider].filter(Boolean).map((url) => new URL(url).origin);
     if (protocol !== 'data:' && !known.includes(origin)) fail(`request to ${request.url()}`);
+    // A proxy serves other things beside the console.
+    const isOwn = origin === new URL(root).origin;
+    if (input.isBelow && isOwn && !request.url().startsWith(root)) fail(`request beside the console: ${request.url()}`);
   });
   return page;
 }
@@ -223,6 +227,44 @@ async function signInAtProvider() {
   return { heading, script, cookies, status: answer.status(), orders };
 }
 
+// Below the path of a proxy, a person asks for a page, signs in at the provider, is led back to that page, gives an
+// order, chooses tools, watches calls and signs out; a copy of the cookie opens nothing afterwards.
+async function signInBelowPath() {
+  const page = await watched({});
+  const wanted = `${root}server?server=jira`;
+  await page.goto(wanted, { waitUntil: 'load' });
+  await page.getByRole('link', { name: 'Sign in at your provider' }).click();
+  await page.waitForURL((url) => url.href === wanted, { waitUntil: 'load' });
+  await page.getByRole('heading', { level: 1, name: 'Server jira' }).waitFor();
+  const landed = page.url();
+  const heading = await page.locator('h1').innerText();
+  const script = await page.evaluate(() => document.cookie);
+  const cookies = (await page.context().cookies()).filter(({ path }) => path.includes('/console'));
+  await follow(page, () => page.getByRole('button', { name: 'List its tools again' }).click());
+  const ordered = await page.locator('main').innerText();
+  await follow(page, () => page.getByRole('link', { name: 'Tools', exact: true }).first().click());
+  await page.getByLabel('Words').first().fill('create note');
+  await page.getByText('tools fit').waitFor();
+  const typed = await page.locator('main').innerText();
+  const polled = page.waitForResponse((answer) => new URL(answer.url()).pathname.endsWith('/calls/rows'));
+  await open(page, 'calls');
+  const rows = (await polled).status();
+  await page.goto(`${root}gone`, { waitUntil: 'load' });
+  const refused = await page.locator('main').innerText();
+  await open(page, '');
+  await follow(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+  const after = await page.locator('main').innerText();
+  await page.context().addCookies(cookies);
+  await page.goto(root, { waitUntil: 'load' });
+  const again = await page.locator('main').innerText();
+  await page.context().close();
+  const other = await watched({});
+  await other.goto(`${root}oidc/start?next=${encodeURIComponent('//evil.example/')}`, { waitUntil: 'commit' });
+  await other.waitForURL((url) => url.href === root, { waitUntil: 'load' });
+  const elsewhere = other.url();
+  return { landed, heading, script, cookies, ordered, typed, rows, refused, after, again, elsewhere };
+}
+
 // A person signs in at the provider, and ends the sign-ins of their clients on the page of their logins.
 async function signInForLogins() {
   const page = await watched({});
@@ -255,7 +297,7 @@ async function tryTool() {
   return { asked, answered, size };
 }
 
-const run = { pages, newcomer, hostile, signIn, signInAndWatch, signInAtProvider, signInForLogins, tryTool }[what];
+const run = { pages, newcomer, hostile, signIn, signInAndWatch, signInAtProvider, signInBelowPath, signInForLogins, tryTool }[what];
 try {
   const result = await run();
   console.log(JSON.stringify({ failures, ...result }));

@@ -35,7 +35,7 @@ pub use client::{Client, HttpAnswer, MODERN, Messages, User, http_client};
 pub use fixture::{Fixture, FixtureBuilder};
 pub use paths::{binary, found_by, free_port, installed, node, python};
 pub use process::{Process, children, last_lines};
-pub use proxies::{ForwardProxy, RoundRobin, TlsProxy, forward};
+pub use proxies::{ForwardProxy, PathProxy, RoundRobin, TlsProxy, forward};
 pub use raw_connection::RawConnection;
 pub use script::console_page::{PageCommand, page_commands};
 pub use script::run_script;

@@ -25,6 +25,8 @@ mod scenario {
     mod connect;
     mod console;
     mod console_browser;
+    mod console_newcomer;
+    mod console_proxied;
     mod console_trying;
     mod contexts;
     mod credentials;

@@ -239,7 +239,7 @@ fn read(
         document::Content::Null => serde_json::Value::Object(serde_json::Map::new()),
         _ => Checker { text, sources, report }.check(document, root, "")?,
     };
-    let written = WrittenSettings::of_file(&value);
+    let written = WrittenSettings::of_file(&value, &report.lines);
     otel_variables::fill(&mut value, sources.settings, report);
     let written = written.completed(&value);
     let raw = RawConfig::deserialize(value)

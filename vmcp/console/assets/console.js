@@ -54,8 +54,12 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   button.hidden = false;
   button.addEventListener("click", async () => {
     const source = document.getElementById(button.dataset.copy);
-    await navigator.clipboard.writeText(source.textContent);
-    button.textContent = "Copied";
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not copied: select the text";
+    }
   });
 }
 
@@ -75,7 +79,6 @@ if (live) {
   toggle.addEventListener("click", () => {
     on = !on;
     toggle.textContent = on ? "Pause" : "Go on";
-    toggle.setAttribute("aria-pressed", String(!on));
     state.textContent = on ? LIVE : "Paused.";
   });
   state.textContent = LIVE;

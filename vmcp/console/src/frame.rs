@@ -66,13 +66,13 @@ impl Frame {
         document(title, &body)
     }
 
-    /// Returns the page of a refused request, with the words of the refusal.
-    pub fn refusal(&self, words: &str) -> String {
+    /// Returns the page of a refused request, with its title and the words of the refusal.
+    pub fn refusal(&self, title: &str, words: &str) -> String {
         let content = html! {
             div.notice.problem role="alert" { (text::prose(words.trim())) }
             p { a href=(link("", &[])) { "To the overview" } }
         };
-        self.page("refusal", "This was not done", &content)
+        self.page("refusal", title, &content)
     }
 
     /// Returns a form that changes something, with the token that proves its origin. A viewer reads in its
@@ -175,12 +175,13 @@ mod tests {
 
     #[test]
     fn a_refusal_is_a_page_with_the_ways_on() {
-        let page = Frame::default().refusal("no tool is called `<b>`\n");
+        let page = Frame::default().refusal("Not found", "no tool is called `<b>`\n");
         assert!(
             page.contains("no tool is called `&lt;b&gt;`</p>") && page.contains("role=\"alert\""),
             "{page}"
         );
-        assert!(page.contains("href=\"/console/tools\"") && !page.contains("aria-current"), "{page}");
+        assert!(page.contains("href=\"/console/tools\"") && page.contains("<h1>Not found</h1>"), "{page}");
+        assert!(!page.contains("aria-current"), "{page}");
     }
 
     #[test]

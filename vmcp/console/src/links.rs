@@ -1,13 +1,19 @@
 //! Addresses within the console. Names of servers and tools travel in the query, encoded: they may hold any
 //! character.
 
+use maud::{Markup, html};
 use url::form_urlencoded::Serializer;
+
+use crate::text;
 
 /// Path below which the console is served.
 pub const ROOT: &str = "/console/";
 
 /// Pair of the query of calls that makes its names whole ones: `bob` is not `bobby`.
 pub const EXACT: (&str, &str) = ("exact", "1");
+
+/// Name that stands in place of a server's for composite tools.
+pub(crate) const COMPOSITE: &str = "composite";
 
 /// Returns the address of a page, with its query.
 ///
@@ -39,6 +45,14 @@ pub fn listed_tool(name: &str) -> String {
 /// Returns the address of a server's page.
 pub fn server(name: &str) -> String {
     link("server", &[("server", name)])
+}
+
+/// Shows the name of a tool's server, as a link to its page. Composite tools have none.
+pub(crate) fn of_server(name: &str) -> Markup {
+    html! {
+        @if name == COMPOSITE { "vmcp itself, composed of others" }
+        @else { a href=(server(name)) { (text::line(name)) } }
+    }
 }
 
 /// Most characters of a caller's name in an address. A page has hundreds of such addresses, and the subject

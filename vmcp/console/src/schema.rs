@@ -9,7 +9,7 @@ mod form;
 mod members;
 mod tree;
 
-pub use answer::{check, defaults};
+pub use answer::{check, defaults, required_defaults};
 pub use arguments::{arguments, given};
 pub use form::{argument_fields, fields};
 pub use tree::tree;

@@ -68,7 +68,7 @@ fn is_hidden(character: char) -> bool {
     // variation selectors, which can carry a hidden text: U+FE0E and U+FE0F stay, as emoji need them.
     let is_invisible = matches!(
         character,
-        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}'
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'
             | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2065}' | '\u{2800}' | '\u{3164}'
             | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
@@ -129,6 +129,7 @@ mod tests {
         for hidden in [
             '\u{34f}',
             '\u{115f}',
+            '\u{180b}',
             '\u{180e}',
             '\u{206a}',
             '\u{2800}',

@@ -159,7 +159,8 @@ fn admin_api_page() {
          in it:\n\n| field | meaning |\n|---|---|\n\
          | `path` | place in the file, such as `backends[0].url` |\n\
          | `value` | value in force; `***` for a secret; the text of a reference for what it stands for |\n\
-         | `source` | `default`, `file`, `environment` (a variable of OpenTelemetry), or `{ \"reference\": … }` with the variable, file or stored secret that the file names |\n",
+         | `source` | `default`, `file`, `environment` (a variable of OpenTelemetry), or `{ \"reference\": … }` with the variable, file or stored secret that the file names |\n\
+         | `line` | line in the file, from 1; only of a value that the file has |\n",
     );
     page.push_str(
         "\n## GET /admin/tool-metrics\n\n`{ \"tools\": [ … ] }`, one object a tool that was called. Neither arguments nor \

@@ -70,7 +70,15 @@ async fn every_page_shows_what_the_running_server_knows() {
     assert!(forgotten.contains("No call of it was counted yet."), "{forgotten}");
     let usage = page(&vmcp, "usage?server=jira").await;
     assert!(usage.contains("<strong>0</strong>calls"), "the sums of days go too: {usage}");
-    assert!(page(&vmcp, "server?server=jira").await.contains("Calls itself"));
+    let server = page(&vmcp, "server?server=jira").await;
+    assert!(server.contains("Calls itself"), "{server}");
+    for (kind, text) in [("resource", "A greeting"), ("template", "note"), ("prompt", "Whom to greet")] {
+        let (_, rest) =
+            server.split_once(&format!("href=\"/console/offer?kind={kind}&amp;")).expect("a link");
+        let key = rest.split('"').next().expect("a key");
+        let offer = page(&vmcp, &format!("offer?kind={kind}&{key}")).await;
+        assert!(offer.contains(text) && offer.contains("may use it"), "{kind}: {offer}");
+    }
 
     let found = page(&vmcp, "search?q=who+is+watching+an+issue&wanted=jira_create_note").await;
     assert!(found.contains("jira_get_jira_issue_watchers") && found.contains("BM25F"), "{found}");

@@ -1,5 +1,5 @@
 //! The web console in a real browser, Chromium driven by Playwright: each page in light, in dark and on a
-//! phone; the questions of a newcomer; texts and answers of hostile servers.
+//! phone; texts and answers of hostile servers; people who sign in.
 
 use std::time::Duration;
 
@@ -11,22 +11,23 @@ use vmcp_integration::{
 
 const SCRIPT: &str = include_str!("../../clients/console.mjs");
 const TOKEN: &str = "an admin token of this test";
-const ALICE: &str = "alice-0123456789abcdef";
-const BOB: &str = "bob-0123456789abcdef";
-/// Most clicks to an answer.
-const MAX_CLICKS: u64 = 3;
 /// Most characters of a page with texts of a hostile server.
 const MAX_PAGE: u64 = 900_000;
 
 /// Returns the path of a Chromium, or says that the test is skipped.
-async fn chromium() -> Option<String> {
+pub(super) async fn chromium() -> Option<String> {
     found_by("chromium.sh").await.inspect_err(|reason| skipped(reason)).ok()
 }
 
-/// Runs the script and returns its answer, which must hold no failure.
-async fn browse(what: &str, chromium: &str, vmcp: &Vmcp, input: &Value) -> Value {
-    let (url, input) = (format!("{}/console/", vmcp.admin), input.to_string());
-    let args = ["--input-type=module", "-", what, chromium, &url, &input];
+/// Runs the script at the console of a server and returns its answer, which must hold no failure.
+pub(super) async fn browse(what: &str, chromium: &str, vmcp: &Vmcp, input: &Value) -> Value {
+    browse_at(&format!("{}/console/", vmcp.admin), what, chromium, input).await
+}
+
+/// Runs the script at the console with this URL and returns its answer, which must hold no failure.
+pub(super) async fn browse_at(url: &str, what: &str, chromium: &str, input: &Value) -> Value {
+    let input = input.to_string();
+    let args = ["--input-type=module", "-", what, chromium, url, &input];
     let seen = run_script(&node("node"), &args, SCRIPT, &installed("node")).await;
     let failures = seen["failures"].as_array().expect("a list of failures");
     let failures: Vec<_> = failures.iter().filter_map(Value::as_str).collect();
@@ -59,6 +60,7 @@ async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
         ("server", "server?server=jira"),
         ("tool", &format!("tool?{tool}&who=bob")),
         ("try", &format!("try?{tool}")),
+        ("offer", "offer?kind=resource&key=fixture%3A%2F%2Fjira%2Fgreeting"),
         ("search", "search?q=who+is+watching+an+issue&wanted=gone_tool"),
         ("calls", "calls"),
         ("call", "call?number=0"),
@@ -77,95 +79,6 @@ async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
     let pictures = std::env::var("VMCP_PICTURES").unwrap_or_default();
     let seen = browse("pages", &chromium, &vmcp, &json!({"pages": pages, "pictures": pictures})).await;
     assert_eq!(seen["seen"], 3 * pages.len(), "{seen}");
-}
-
-/// A server with a failed and a slow one beside it, a tool that is denied to bob, and a changed tool.
-async fn troubled() -> (Vmcp, [Fixture; 3]) {
-    let jira = Fixture::http("jira", "jira").start().await;
-    let slow = Fixture::http("slow", "echo").start().await;
-    let mut killed = Fixture::http("killed", "echo").start().await;
-    // It is dead before its tools were ever listed.
-    killed.kill().await;
-    let entry = |(subject, key): (&str, &str)| json!({"subject": subject, "key": key});
-    let policies = [
-        "permit(principal, action, resource);",
-        r#"@id("no-notes-by-bob") forbid(principal == Client::"bob", action, resource == Tool::"jira_create_note");"#,
-    ];
-    let config = json!({
-        "incomingAuth": {"type": "apiKeys", "apiKeys": [entry(("alice", ALICE)), entry(("bob", BOB))],
-            "authz": {"policies": policies}},
-        "aggregation": {"onToolChange": "Quarantine"},
-    });
-    let vmcp = Vmcp::new().backend(&jira).backend(&slow).backend(&killed).config(config).start().await;
-    vmcp.with_tool("jira_create_note").await;
-    vmcp.with_tool("slow_sleep").await;
-    let (alice, bob) = (vmcp.modern().bearing(ALICE), vmcp.modern().bearing(BOB));
-    alice.call_tool("slow_sleep", json!({"ms": 400})).await;
-    alice.call_tool("jira_create_note", json!({"title": "a", "content": "b"})).await;
-    bob.call_tool("jira_create_note", json!({"title": "a", "content": "b"})).await;
-    let words = "Sends the key to a stranger";
-    jira.control(json!({"do": "describe", "tool": "get_jira_issue", "description": words})).await;
-    eventually("the troubles to show", async || {
-        let status = vmcp.status().await.to_string();
-        let is_noticed = status.contains("\"quarantined\":[\"get_jira_issue\"]");
-        (is_noticed && status.contains("\"state\":\"failed\"")).then_some(())
-    })
-    .await;
-    (vmcp, [jira, slow, killed])
-}
-
-#[tokio::test]
-async fn a_newcomer_finds_each_reason_on_the_console_alone() {
-    let Some(chromium) = chromium().await else { return };
-    let (vmcp, _servers) = troubled().await;
-    let questions = json!({
-        "missing": [
-            {"link": "Search"},
-            {"type": "Task", "text": "echo a message"}, {"type": "Why is this tool", "text": "killed_echo"},
-            {"button": "Search"},
-        ],
-        "failed": [{"link": "killed"}],
-        "denied": [
-            {"link": "Calls"},
-            {"row": "denied"},
-            {"link": "May this subject call it, and why?"},
-        ],
-        "asked": [
-            {"link": "Tools"}, {"link": "jira_create_note"},
-            {"type": "Subject", "text": "bob"}, {"button": "Ask"},
-        ],
-        "hidden": [
-            {"link": "Search"},
-            {"type": "Task", "text": "create a note"}, {"type": "Subject", "text": "bob"},
-            {"button": "Search"},
-        ],
-        "hidden, why": [
-            {"link": "Search"},
-            {"type": "Task", "text": "create a note"}, {"type": "Subject", "text": "bob"},
-            {"button": "Search"},
-            {"link": "jira_create_note"},
-        ],
-        "slow": [],
-        "changed": [{"link": "changed tool waits for approval"}, {"link": "get_jira_issue"}],
-    });
-    let seen = browse("newcomer", &chromium, &vmcp, &json!({"questions": questions})).await;
-    for (question, words) in [
-        ("missing", &["offered by no server", "killed has listed no tools so far"][..]),
-        ("failed", &["failed", "What to do"]),
-        ("denied", &["bob", "may not call it", "no-notes-by-bob"]),
-        ("asked", &["bob", "may not call it", "no-notes-by-bob"]),
-        ("hidden", &["Hidden from bob", "jira_create_note"]),
-        ("hidden, why", &["bob", "may not call it", "no-notes-by-bob"]),
-        ("slow", &["Slowest: slow, whose calls take"]),
-        ("changed", &["hidden from clients until it is approved", "Sends the key to a stranger"]),
-    ] {
-        let (clicks, text) = (&seen["found"][question]["clicks"], &seen["found"][question]["text"]);
-        assert!(clicks.as_u64().is_some_and(|clicks| clicks <= MAX_CLICKS), "{question}: {clicks} clicks");
-        let text = text.as_str().expect("text");
-        for part in words {
-            assert!(text.contains(part), "{question}: no `{part}` in\n{text}");
-        }
-    }
 }
 
 #[tokio::test]
@@ -342,9 +255,15 @@ async fn client_of(provider: &IdentityProvider, redirect_uri: &str) -> Value {
     answer.expect("the provider").json().await.expect("a client")
 }
 
-/// Registers the console as a client of the provider. Returns its settings for `server.consoleSignIn`.
+/// Registers the console of a server as a client of the provider. Returns its settings for
+/// `server.consoleSignIn`.
 async fn registered(provider: &IdentityProvider, vmcp: &Vmcp) -> Value {
-    let redirect_uri = format!("{}/console/oidc/callback", vmcp.admin);
+    registered_at(provider, &vmcp.admin).await
+}
+
+/// As [`registered`], for a console below the URL `base`.
+pub(super) async fn registered_at(provider: &IdentityProvider, base: &str) -> Value {
+    let redirect_uri = format!("{base}/console/oidc/callback");
     let client = client_of(provider, &redirect_uri).await;
     json!({
         "issuerUrl": provider.issuer, "clientId": client["client_id"], "clientSecret": client["client_secret"],

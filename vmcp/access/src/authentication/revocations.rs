@@ -21,6 +21,12 @@ const MAX_ORDERS: usize = 10_000;
 /// Time that an order is kept, 90 days: tokens that live longer are accepted again afterwards.
 const MAX_LIFE: Duration = Duration::from_hours(90 * 24);
 
+/// Issuer in orders about sessions of the web console, which no identity has.
+const CONSOLE: &str = "vmcp console";
+/// Most orders about sessions of the web console; the oldest of them makes room. People who sign out give
+/// them: they leave the list to the orders of operators.
+const MAX_CONSOLE_ORDERS: usize = 100;
+
 /// Time by which the clock of an issuer may be ahead.
 const MAX_AHEAD: Duration = Duration::from_mins(5);
 
@@ -100,6 +106,24 @@ impl Revocations {
         if is_taken || before < MAX_ORDERS { Ok(order) } else { Err(RevocationError::Full) }
     }
 
+    /// Ends a session of the web console, by a name that only its cookie gives; `end` is the time at which
+    /// the session ends by itself, in seconds since 1970.
+    pub fn end_console_session(&self, name: &str, end: u64) {
+        let of = of_console(name);
+        let until = end.saturating_mul(1000);
+        self.merge(&[Revocation { of, at: now(), until, keys_until: None, is_lifted: false }]);
+    }
+
+    /// Returns true if a session of the web console was ended.
+    pub fn has_ended_console_session(&self, name: &str) -> bool {
+        let orders = self.orders.load();
+        let now = now();
+        let is_of = |order: &Revocation| {
+            is_of_console(order) && order.of.token_id.as_deref() == Some(name) && !order.is_lifted
+        };
+        orders.iter().any(|order| order.until > now && is_of(order))
+    }
+
     /// Takes over orders of another process, or of a file; returns true if something changed.
     pub fn merge(&self, orders: &[Revocation]) -> bool {
         let _change = self.change.lock();
@@ -108,8 +132,17 @@ impl Revocations {
         all.retain(|order| order.until > now);
         for order in orders.iter().filter(|order| order.until > now) {
             let has_room = all.len() < MAX_ORDERS;
+            let makes_room = is_of_console(order)
+                && all.iter().filter(|known| is_of_console(known)).count() >= MAX_CONSOLE_ORDERS;
             match all.iter_mut().find(|known| known.of == order.of) {
                 Some(known) if known.at < order.at => *known = order.clone(),
+                None if makes_room => {
+                    let of_console = all.iter_mut().filter(|known| is_of_console(known));
+                    let oldest = of_console.min_by_key(|known| known.at);
+                    if let Some(oldest) = oldest.filter(|oldest| oldest.at < order.at) {
+                        *oldest = order.clone();
+                    }
+                }
                 None if has_room => all.push(order.clone()),
                 // A lifted order refuses nothing: it only keeps an older copy of its order from coming back.
                 None if !order.is_lifted => {
@@ -179,6 +212,15 @@ impl Revocations {
     }
 }
 
+/// Returns the credentials of a session of the web console.
+fn of_console(name: &str) -> RevokedCredentials {
+    RevokedCredentials { issuer: Some(CONSOLE.to_owned()), subject: None, token_id: Some(name.to_owned()) }
+}
+
+fn is_of_console(order: &Revocation) -> bool {
+    order.of.issuer.as_deref() == Some(CONSOLE)
+}
+
 /// Returns milliseconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
@@ -241,6 +283,35 @@ mod tests {
         let of_token = RevokedCredentials { token_id: Some("t1".into()), ..RevokedCredentials::default() };
         revocations.order(of_token, Duration::ZERO, false).unwrap();
         assert!(revocations.refuses(&token), "a token by its id, too");
+    }
+
+    #[test]
+    fn sessions_of_the_console_end_and_leave_the_list_to_operators() {
+        let revocations = Revocations::default();
+        let end = now() / 1000 + 60;
+        revocations.end_console_session("first", end);
+        assert!(revocations.has_ended_console_session("first"));
+        assert!(!revocations.has_ended_console_session("second"));
+        let other = Revocations::default();
+        assert!(other.merge(&revocations.all()), "another replica");
+        assert!(other.has_ended_console_session("first"));
+        revocations.end_console_session("over", now() / 1000 - 1);
+        assert_eq!(revocations.all().len(), 1, "a session that is over needs no order");
+        let order = |name: String, at: u64| {
+            let of =
+                RevokedCredentials { issuer: Some(CONSOLE.to_owned()), subject: None, token_id: Some(name) };
+            Revocation { of, at, until: end * 1000, keys_until: None, is_lifted: false }
+        };
+        let newer: Vec<_> =
+            (1..=MAX_CONSOLE_ORDERS as u64).map(|at| order(format!("{at}"), now() + at)).collect();
+        revocations.merge(&newer);
+        assert_eq!(revocations.all().len(), MAX_CONSOLE_ORDERS);
+        assert!(
+            !revocations.has_ended_console_session("first") && revocations.has_ended_console_session("1")
+        );
+        assert!(!revocations.merge(&[order("older".to_owned(), 1)]), "the newest stay");
+        revocations.order(subject("alice"), DAY, false).unwrap();
+        assert_eq!(revocations.all().len(), MAX_CONSOLE_ORDERS + 1);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Pages of the latest calls: their list, and one call in detail; [`usage`] has the sums of days. The data
 //! lacks arguments and results.
 
+mod outcome;
 pub mod usage;
 
 use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
+use self::outcome::{meaning, outcome};
 use super::clients::{Replicas, asked_replicas};
 use crate::chart::span;
 use crate::frame::{Frame, table};
@@ -89,6 +91,9 @@ pub struct Call {
     pub timeline: Vec<TimedCall>,
 }
 
+/// Name of the fact with the profile whose path the client used.
+pub const PROFILE: &str = "Profile";
+
 /// Most calls in a timeline.
 pub const MAX_TIMELINE: usize = 100;
 
@@ -163,7 +168,7 @@ pub fn calls(frame: &Frame, data: &Calls) -> String {
         }
         div data-live=(link("calls/rows", &query)) data-after=(after) {
             p.hint role="status" data-live-state { "Load the page again for newer calls." }
-            button.quiet type="button" data-live-toggle aria-pressed="false" hidden { "Pause" }
+            button.quiet type="button" data-live-toggle hidden { "Pause" }
         }
         (table("Calls", columns, &rows(calls, replicas.is_some())))
         @if calls.is_empty() { p { "No call fits." } }
@@ -186,7 +191,7 @@ pub fn rows(calls: &[Call], has_replicas: bool) -> Markup {
                 td { a href=(links::calls_of(&call.who)) { (text::line(&call.who)) } }
                 td { @if call.is_of_tool() { a href=(links::listed_tool(&call.item)) { (text::line(&call.item)) } }
                     @else { (text::line(if call.item.is_empty() { &call.via } else { &call.item })) } }
-                td { @if !call.server.is_empty() { a href=(links::server(&call.server)) { (text::line(&call.server)) } } }
+                td { @if !call.server.is_empty() { (links::of_server(&call.server)) } }
                 td { (outcome(&call.outcome)) }
                 td.number { (text::milliseconds(call.took_ms)) }
                 td.number { (text::bytes(call.bytes_in)) }
@@ -231,6 +236,8 @@ pub fn call(frame: &Frame, call: &Call) -> String {
     let facts = facts.chain(call.facts.iter().map(|(name, value)| (name.as_str(), value)));
     let content = html! {
         p.lead { (outcome(&call.outcome)) }
+        @let meaning = meaning(&call.outcome);
+        @if !meaning.is_empty() { p { (meaning) } }
         dl.facts {
             @for (name, value) in facts.filter(|(_, value)| !value.is_empty()) {
                 dt { (text::inert(name, text::MAX_LINE)) } dd { (text::line(value)) }
@@ -267,7 +274,7 @@ fn timeline(call: &Call) -> Markup {
                             @if it.number == call.number { strong { (text::line(&it.item)) } }
                             @else { a href=(address(it.number, &call.replica)) { (text::line(&it.item)) } }
                         }
-                        td { @if !it.server.is_empty() { a href=(links::server(&it.server)) { (text::line(&it.server)) } } }
+                        td { @if !it.server.is_empty() { (links::of_server(&it.server)) } }
                         td { (span(it.begin_ms, it.took_ms, whole)) }
                         td.number { (text::milliseconds(it.begin_ms)) }
                         td.number { (text::milliseconds(it.took_ms)) }
@@ -288,12 +295,22 @@ impl Call {
 
 /// Links from a call to its tool, its server and calls like it.
 fn ways_on(call: &Call) -> Markup {
-    let judged = [("name", call.item.as_str()), ("who", call.who.as_str()), ("issuer", call.issuer.as_str())];
+    let profile = call.facts.iter().find(|(name, _)| name == PROFILE).map_or("", |(_, name)| name.as_str());
+    let mut judged = vec![("name", call.item.as_str())];
+    if !call.issuer.is_empty() {
+        judged.extend([("who", call.who.as_str()), ("issuer", call.issuer.as_str())]);
+    }
+    if !profile.is_empty() {
+        judged.push(("profile", profile));
+    }
     html! {
         ul {
             @if call.is_of_tool() {
                 li { a href=(links::listed_tool(&call.item)) { "The tool" } }
                 @if !call.issuer.is_empty() { li { a href=(link("tool", &judged) + "#access") { "May this subject call it, and why?" } } }
+                @else if call.outcome == "denied" {
+                    li { a href=(link("tool", &judged) + "#access") { "Why may this client not call it?" } }
+                }
                 li { a href=(link("calls", &[("tool", &call.item), EXACT, ("outcome", "failed")])) { "Failures of the tool" } }
             }
             @if !call.server.is_empty() {
@@ -304,15 +321,6 @@ fn ways_on(call: &Call) -> Markup {
             li { a href=(link("calls", &[])) { "All calls" } }
         }
     }
-}
-
-fn outcome(outcome: &str) -> Markup {
-    let class = match outcome {
-        "ok" => "good",
-        "cancelled" => "warn",
-        _ => "bad",
-    };
-    html! { span class=(class) { (text::inert(outcome, text::MAX_LINE)) } }
 }
 
 #[cfg(test)]
@@ -427,7 +435,8 @@ mod tests {
 
     #[test]
     fn arguments_are_shown_where_they_are_kept_and_inert() {
-        assert!(call(&Frame::default(), &sample()).contains("are not kept here"));
+        let page = call(&Frame::default(), &sample());
+        assert!(page.contains("are not kept here") && page.contains("an error of its own"), "{page}");
         let arguments = Some("{\"a\": \"<script>\u{202e}\"}".to_owned());
         let page = call(&Frame::default(), &Call { arguments, ..sample() });
         assert!(page.contains("&lt;script&gt;⟨U+202E⟩") && page.contains("Results are not kept"), "{page}");
@@ -440,6 +449,16 @@ mod tests {
             &Call { facts: vec![("Trace".to_owned(), "4bf9".to_owned())], ..sample() },
         );
         assert!(page.contains("<dt>Trace</dt><dd><bdi>4bf9</bdi></dd>"), "{page}");
+        let of_profile = Call { facts: vec![(PROFILE.to_owned(), "p&q".to_owned())], ..sample() };
+        let shown = call(&Frame::default(), &of_profile);
+        assert!(shown.contains("issuer=https%3A%2F%2Fa&amp;profile=p%26q#access"), "{shown}");
+        let denied = Call { outcome: "denied".to_owned(), issuer: String::new(), ..of_profile };
+        let shown = call(&Frame::default(), &denied);
+        assert!(shown.contains("&amp;profile=p%26q#access\">Why may this client not call it?"), "{shown}");
+        assert!(
+            !shown.contains("tool?name=jira_%3Cb%3Esearch%E2%80%AE&amp;who="),
+            "an address is no subject"
+        );
         for way in [
             "&amp;who=ann&amp;issuer=https%3A%2F%2Fa#access",
             "server?server=jira",

@@ -215,7 +215,7 @@ pub(crate) fn tools(rows: &[ToolRow], with_server: bool) -> Markup {
             @for row in rows {
                 tr data-row {
                     th scope="row" { a href=(links::tool(&row.server, &row.original)) { (text::line(&row.name)) } }
-                    @if with_server { td { a href=(links::server(&row.server)) { (text::line(&row.server)) } } }
+                    @if with_server { td { (links::of_server(&row.server)) } }
                     td { (row.visibility.shown()) }
                     td.number { (row.tokens) }
                     td.wide { bdi { (text::inert(&row.description, MAX_SUMMARY)) } }

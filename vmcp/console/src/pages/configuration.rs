@@ -59,7 +59,7 @@ fn sources(label: &str, settings: &[&EffectiveSetting]) -> Markup {
                 tr data-row {
                     th scope="row" { code { (text::line(&setting.path)) } }
                     td.wide { code { (text::line(&value(&setting.value))) } }
-                    td { (source(&setting.source)) }
+                    td { (source(setting)) }
                 }
             }
         }))
@@ -72,13 +72,14 @@ fn value(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn source(source: &SettingSource) -> Markup {
+fn source(setting: &EffectiveSetting) -> Markup {
+    let line = setting.line.map(|line| format!(", line {line}")).unwrap_or_default();
     html! {
-        @match source {
+        @match &setting.source {
             SettingSource::Default => "default",
-            SettingSource::File => "file",
+            SettingSource::File => { "file" (line) }
             SettingSource::Environment => "environment",
-            SettingSource::Reference(written) => { "file, by " code { (text::line(written)) } }
+            SettingSource::Reference(written) => { "file" (line) ", by " code { (text::line(written)) } }
         }
     }
 }
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     fn setting(path: &str, value: Value, source: SettingSource) -> EffectiveSetting {
-        EffectiveSetting { path: path.to_owned(), value, source }
+        EffectiveSetting { path: path.to_owned(), value, source, line: None }
     }
 
     #[test]
@@ -100,11 +101,17 @@ mod tests {
             setting("server.listen", json!("127.0.0.1:8080"), SettingSource::Default),
             setting("backends[0].name", json!("<b>"), SettingSource::File),
             setting("server.adminTokens[0]", json!("***"), reference),
+            EffectiveSetting {
+                line: Some(12),
+                ..setting("server.console", json!("off"), SettingSource::File)
+            },
         ];
         let yaml = "a: <b>\nkey: '***'\n";
         let page = configuration(&Frame::default(), &ConfigurationStatus::default(), &settings, yaml);
         assert!(page.contains("a: &lt;b&gt;\nkey: '***'"), "{page}");
-        for part in ["<td>default</td>", "<td>file</td>", "file, by <code><bdi>${TOKEN}"] {
+        for part in
+            ["<td>default</td>", "<td>file</td>", "file, by <code><bdi>${TOKEN}", "<td>file, line 12</td>"]
+        {
             assert!(page.contains(part), "{part}: {page}");
         }
         assert!(!page.contains("<b>"), "{page}");

@@ -21,7 +21,7 @@ pub struct ClientSnippet {
 /// Returns the page; `url` is the endpoint, if the process knows one.
 pub fn connect(frame: &Frame, url: Option<&str>, snippets: &[ClientSnippet]) -> String {
     let content = html! {
-        @if let Some(url) = url { p.lead { "The endpoint is " code id="url" { (url) } " " (copy("url")) } }
+        @if let Some(url) = url { p.lead { "The endpoint is " code id="url" { (url) } " " (copy("url", "Copy the endpoint")) } }
         p { code { "vmcp connect CLIENT" } " writes the entry for you, and keeps the rest of the file." }
         @for snippet in snippets {
             @let id = format!("snippet-{}", snippet.client);
@@ -29,14 +29,15 @@ pub fn connect(frame: &Frame, url: Option<&str>, snippets: &[ClientSnippet]) -> 
             p.hint { "In " @for (number, file) in snippet.files.iter().enumerate() { @if number > 0 { " or " } code { (file) } }
                 @if snippet.is_command { ". This client starts programs only." } }
             pre.scroll tabindex="0" role="region" aria-label={ "Entry for " (snippet.client) } { code id=(id) { (text::inert(&snippet.text, text::MAX_DOCUMENT)) } }
-            (copy(&id))
+            (copy(&id, &format!("Copy the entry for {}", snippet.client)))
         }
     };
     frame.page("connect", "Connect a client", &content)
 }
 
-fn copy(id: &str) -> maud::Markup {
-    html! { button.quiet type="button" data-copy=(id) hidden { "Copy" } }
+/// Returns a button of the script, which copies a text. The script replaces its words, which readers hear.
+fn copy(id: &str, words: &str) -> maud::Markup {
+    html! { button.quiet type="button" data-copy=(id) aria-live="polite" hidden { (words) } }
 }
 
 #[cfg(test)]
@@ -54,5 +55,6 @@ mod tests {
         let page = connect(&Frame::default(), Some("http://127.0.0.1:8080/mcp"), &[snippet]);
         assert!(page.contains(".cursor/mcp.json</code> or <code>~/.cursor/mcp.json"), "{page}");
         assert!(page.contains("<code id=\"snippet-cursor\">{ &quot;url&quot;"), "{page}");
+        assert!(page.contains("hidden>Copy the entry for cursor</button>"), "{page}");
     }
 }

@@ -8,6 +8,22 @@ use crate::frame::{Frame, table};
 use crate::links::{self, link};
 use crate::text;
 
+/// Columns of the ranking.
+const COLUMNS: [&str; 12] = [
+    "Rank",
+    "Tool",
+    "Value",
+    "Words: rank",
+    "BM25F",
+    "Meaning: rank",
+    "Cosine",
+    "Part",
+    "Failures",
+    "Learned",
+    "Re-ranked",
+    "Tokens",
+];
+
 /// A query, as its form holds it.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
@@ -26,8 +42,12 @@ pub struct Query {
 pub struct Answer {
     /// Ranks, values and counts; its hits may be more than are shown.
     pub ranking: Ranking,
-    /// Name, server and own name of each shown hit, in the ranking's order.
-    pub tools: Vec<(String, String, String)>,
+    /// Tool of each shown hit, in the ranking's order.
+    pub tools: Vec<FoundTool>,
+    /// Tokens of the definitions that a client gets: those of the first hits.
+    pub answer_tokens: u64,
+    /// Tokens of a list of all tools that were searched.
+    pub list_tokens: u64,
     /// Reason, if the search had to do without something.
     pub degraded: Option<String>,
     /// Weight of the vectors, 0 to 1.
@@ -36,12 +56,25 @@ pub struct Answer {
     pub limit: usize,
     /// Reason why the wanted tool is where it is.
     pub verdict: Option<Verdict>,
-    /// Further reasons why it is unknown, such as servers that do not answer.
+    /// Further reasons, such as servers that do not answer, the filter, or the deciding policy.
     pub reasons: Vec<String>,
     /// Subject of the client that searched; empty: a client without credentials, or all tools were searched.
     pub who: String,
-    /// Name, server and own name of tools that fit, and that this client may not see.
-    pub hidden: Vec<(String, String, String)>,
+    /// Tools that fit, and that this client may not see; empty for a viewer.
+    pub hidden: Vec<FoundTool>,
+}
+
+/// A tool that a search found.
+#[derive(Debug, Clone, Default)]
+pub struct FoundTool {
+    /// Name under which clients call it.
+    pub name: String,
+    /// Its server.
+    pub server: String,
+    /// Its name there.
+    pub original: String,
+    /// Tokens that its definition costs.
+    pub tokens: u32,
 }
 
 /// The place of a tool that was asked for by name.
@@ -49,6 +82,8 @@ pub struct Answer {
 pub enum Verdict {
     /// No server offers it.
     Unknown,
+    /// It is a tool of vmcp itself.
+    OwnTool,
     /// A filter hides it.
     Hidden,
     /// Its changed definition waits for approval.
@@ -74,12 +109,12 @@ pub fn search(frame: &Frame, query: &Query, answer: Option<&Answer>) -> String {
             button { "Search" }
         }
         (query.client.mistake())
-        @if let Some(answer) = answer { (found(query, answer)) }
+        @if let Some(answer) = answer { (found(frame, query, answer)) }
     };
     frame.page("search", "Search playground", &content)
 }
 
-fn found(query: &Query, answer: &Answer) -> Markup {
+fn found(frame: &Frame, query: &Query, answer: &Answer) -> Markup {
     let Answer { ranking, tools, degraded, limit, .. } = answer;
     html! {
         @if let Some(verdict) = &answer.verdict {
@@ -104,37 +139,51 @@ fn found(query: &Query, answer: &Answer) -> Markup {
         }
         @if tools.is_empty() { p { "No tool fits." } }
         @else {
-            (table("Ranking", &["Rank", "Tool", "Value", "Words: rank", "BM25F", "Meaning: rank", "Cosine", "Part", "Failures", "Learned", "Re-ranked"], &html! {
-                @for (number, ((name, server, original), hit)) in tools.iter().zip(&ranking.hits).enumerate() {
+            (table("Ranking", &COLUMNS, &html! {
+                @for (number, (tool, hit)) in tools.iter().zip(&ranking.hits).enumerate() {
                     tr {
                         td.number { (number + 1) }
-                        th scope="row" { a href=(links::tool(server, original)) { (text::line(name)) } }
+                        th scope="row" {
+                            a href=(links::tool(&tool.server, &tool.original)) { (text::line(&tool.name)) }
+                        }
                         @if let Some(explanation) = &hit.explanation { (values(explanation)) }
+                        td.number { (tool.tokens) }
                     }
                 }
             }))
-            p.hint { "Value: both arms, normalized and weighted, without what failures cost and with what learning adds. A client gets the first " (limit) "." }
+            p.hint {
+                "Value: both arms, normalized and weighted, without what failures cost and with what learning adds. "
+                "A client gets the first " (limit) ": about " (answer.answer_tokens) " tokens of definitions, "
+                "where a list of all these tools costs about " (answer.list_tokens) "."
+            }
         }
-        (hidden(query, answer))
+        (hidden(frame, query, answer))
     }
 }
 
-/// Shows the tools that the client of the search does not get, each with the way to the reason.
-fn hidden(query: &Query, Answer { who, hidden, .. }: &Answer) -> Markup {
+/// Shows the tools that the client of the search does not get, each with the way to the reason. They are for
+/// operators.
+fn hidden(frame: &Frame, query: &Query, Answer { who, hidden, .. }: &Answer) -> Markup {
     let ClientQuestion { claims, issuer, profile, .. } = &query.client;
     let client = if who.is_empty() { "a client without credentials" } else { who.as_str() };
+    let is_of_client = !who.is_empty() || !profile.is_empty();
     html! {
+        @if frame.is_viewer && is_of_client {
+            p.hint {
+                "Your role is viewer: operators also see the tools that fit and are hidden from this client."
+            }
+        }
         @if !hidden.is_empty() {
             h2 { "Hidden from " (text::line(client)) }
             p { "These tools fit too. This client may not see them: the page of each says which policy decides." }
             ul {
-                @for (name, server, original) in hidden {
+                @for tool in hidden {
                     @let query = [
-                        ("server", server.as_str()), ("tool", original.as_str()),
+                        ("server", tool.server.as_str()), ("tool", tool.original.as_str()),
                         ("who", who.as_str()), ("claims", claims.as_str()), ("issuer", issuer.as_str()),
                         ("profile", profile.as_str()),
                     ];
-                    li { a href=(link("tool", &query) + "#access") { (text::line(name)) } }
+                    li { a href=(link("tool", &query) + "#access") { (text::line(&tool.name)) } }
                 }
             }
         }
@@ -188,6 +237,10 @@ fn verdict_text(verdict: &Verdict, limit: usize) -> String {
             "is offered by no server: check the name on the page “Tools”, and the state of its server."
                 .to_owned()
         }
+        Verdict::OwnTool => {
+            "is a tool of vmcp itself: it is in lists of clients, and searches are over the tools of servers."
+                .to_owned()
+        }
         Verdict::Hidden => {
             "is hidden by a filter of the configuration (aggregation, or its server's entry).".to_owned()
         }
@@ -212,6 +265,11 @@ mod tests {
     use vmcp_search::{Hit, QueryTerm};
 
     use super::*;
+
+    fn found_tool(name: &str, server: &str, original: &str) -> FoundTool {
+        let [name, server, original] = [name, server, original].map(str::to_owned);
+        FoundTool { name, server, original, tokens: 77 }
+    }
 
     fn answer(verdict: Option<Verdict>) -> Answer {
         let explanation = Explanation {
@@ -239,10 +297,12 @@ mod tests {
             terms: vec![QueryTerm { term: "<b>".to_owned(), documents: 3 }],
             clauses: vec![],
         };
-        let tools = vec![("jira_search".to_owned(), "jira".to_owned(), "search".to_owned())];
+        let tools = vec![found_tool("jira_search", "jira", "search")];
         Answer {
             ranking,
             tools,
+            answer_tokens: 120,
+            list_tokens: 4_800,
             degraded: None,
             semantic_ratio: 0.5,
             limit: 8,
@@ -258,7 +318,7 @@ mod tests {
         let (who, profile) = ("bob".to_owned(), "p&q".to_owned());
         let client = ClientQuestion { who, profile, ..ClientQuestion::default() };
         let query = Query { text: "x".to_owned(), client, ..Query::default() };
-        let hidden = vec![("s_<b>".to_owned(), "s".to_owned(), "<b>".to_owned())];
+        let hidden = vec![found_tool("s_<b>", "s", "<b>")];
         let answer = Answer { who: "bob".to_owned(), hidden, ..answer(None) };
         let page = search(&Frame::default(), &query, Some(&answer));
         assert!(page.contains("Hidden from <bdi>bob</bdi>") && page.contains("value=\"bob\""), "{page}");
@@ -270,10 +330,30 @@ mod tests {
     }
 
     #[test]
+    fn a_viewer_reads_that_hidden_tools_are_for_operators() {
+        let frame = Frame { is_viewer: true, ..Frame::default() };
+        let query = Query { text: "x".to_owned(), ..Query::default() };
+        let of_bob = Answer { who: "bob".to_owned(), ..answer(None) };
+        let page = search(&frame, &query, Some(&of_bob));
+        assert!(page.contains("operators also see") && !page.contains("Hidden from"), "{page}");
+        assert!(!search(&frame, &query, Some(&answer(None))).contains("operators also see"), "all tools");
+    }
+
+    #[test]
     fn both_arms_are_shown_with_rank_and_value() {
         let query = Query { text: "\"><script>".to_owned(), ..Query::default() };
         let page = search(&Frame::default(), &query, Some(&answer(None)));
-        for part in ["0.875", "1.50 → 0.90", "0.500 → 0.75", "+0.125", "jira_search", "1: 0.40"] {
+        for part in [
+            "0.875",
+            "1.50 → 0.90",
+            "0.500 → 0.75",
+            "+0.125",
+            "jira_search",
+            "1: 0.40",
+            ">77<",
+            "about 120 tokens",
+            "costs about 4800",
+        ] {
             assert!(page.contains(part), "{part}: {page}");
         }
         assert!(!page.contains("<script>") && !page.contains("<b>"), "{page}");
@@ -284,6 +364,7 @@ mod tests {
         let query = Query { text: "x".to_owned(), wanted: "y".to_owned(), ..Query::default() };
         for (verdict, words) in [
             (Verdict::Unknown, "offered by no server"),
+            (Verdict::OwnTool, "a tool of vmcp itself"),
             (Verdict::Hidden, "hidden by a filter"),
             (Verdict::Quarantined, "until its changed definition is approved"),
             (Verdict::NotForClient, "hidden from this client"),

@@ -1,5 +1,6 @@
 //! The page of one server: its state, orders to it, its tools, and what else it offers.
 
+pub mod offer;
 mod offers;
 
 use maud::{Markup, html};

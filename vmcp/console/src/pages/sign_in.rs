@@ -6,7 +6,7 @@ pub mod logins;
 use maud::html;
 
 use crate::frame::document;
-use crate::links::link;
+use crate::links::{ROOT, link};
 
 /// Ways to sign in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,7 +17,8 @@ pub struct SignInChoices {
     pub has_provider: bool,
 }
 
-/// Field of the form with the page that a person wanted: its address behind that of the console.
+/// Field of the form, and of the link to the provider, with the page that a person wanted: its address behind
+/// that of the console.
 pub const NEXT: &str = "next";
 
 /// Returns the page; `message` says why the last attempt failed, `next` is the page that a person wanted.
@@ -27,7 +28,8 @@ pub fn sign_in(choices: &SignInChoices, message: Option<&str>, next: Option<&str
             h1 { "Sign in to the console" }
             @if let Some(message) = message { p.notice.problem role="alert" { (message) } }
             @if choices.has_provider {
-                p { a href=(link("oidc/start", &[])) { "Sign in at your provider" } }
+                @let wanted = next.map(|next| (NEXT, next));
+                p { a href=(link("oidc/start", wanted.as_slice())) { "Sign in at your provider" } }
             }
             @if choices.has_tokens {
                 @if choices.has_provider { h2 { "With a token" } }
@@ -49,13 +51,14 @@ pub fn sign_in(choices: &SignInChoices, message: Option<&str>, next: Option<&str
     document("Sign in", &body)
 }
 
-/// Returns the page after a sign-in at the provider, which goes on to the console by itself.
-pub fn signed_in(is_operator: bool) -> String {
+/// Returns the page after a sign-in at the provider, which goes on to the page `next` by itself: an address
+/// behind that of the console, or empty.
+pub fn signed_in(is_operator: bool, next: &str) -> String {
     let body = html! {
         main id="content" {
             h1 { "Signed in" }
             p { "Your role is " @if is_operator { "operator" } @else { "viewer" } "." }
-            p { a href=(link("", &[])) { "Go on to the console" } }
+            p { a href={ (ROOT) (next) } { "Go on to the console" } }
         }
     };
     document("Signed in", &body)
@@ -85,6 +88,12 @@ mod tests {
     fn a_provider_alone_has_no_form() {
         let page = sign_in(&SignInChoices { has_tokens: false, has_provider: true }, None, None);
         assert!(page.contains("href=\"/console/oidc/start\"") && !page.contains("<form"), "{page}");
-        assert!(signed_in(false).contains("viewer") && signed_in(true).contains("operator"));
+        let next = Some("tool?server=a&tool=b");
+        let wanted = sign_in(&SignInChoices { has_tokens: true, has_provider: true }, None, next);
+        let link = "href=\"/console/oidc/start?next=tool%3Fserver%3Da%26tool%3Db\"";
+        assert!(wanted.contains(link), "{wanted}");
+        assert!(signed_in(false, "").contains("viewer") && signed_in(true, "").contains("operator"));
+        let page = signed_in(true, "calls?who=\"><b>");
+        assert!(page.contains("href=\"/console/calls?who=&quot;&gt;&lt;b&gt;\""), "{page}");
     }
 }

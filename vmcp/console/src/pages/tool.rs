@@ -21,6 +21,8 @@ pub struct ToolPage {
     pub original: String,
     /// Title as clients see it.
     pub title: Option<String>,
+    /// Tools that the steps of a composite tool call: name for clients, server, and name there.
+    pub steps: Vec<(String, String, String)>,
     /// Description as clients see it.
     pub description: String,
     /// The way by which clients reach it.
@@ -35,6 +37,8 @@ pub struct ToolPage {
     pub served: Option<String>,
     /// Schema of the arguments.
     pub input_schema: Value,
+    /// True if that schema is nested too deeply to be read.
+    pub is_schema_too_deep: bool,
     /// Schema of the structured result.
     pub output_schema: Option<Value>,
     /// Figures of its calls; `None` before the first.
@@ -93,8 +97,17 @@ pub struct Change {
 /// Returns the page.
 pub fn tool(frame: &Frame, data: &ToolPage) -> String {
     let content = html! {
-        p { "A tool of " a href=(links::server(&data.server)) { (text::line(&data.server)) } ", "
-            (data.visibility.shown()) "." }
+        p { "A tool of " (links::of_server(&data.server)) ", " (data.visibility.shown()) "." }
+        @if !data.steps.is_empty() {
+            p {
+                "Its steps call "
+                @for (at, (name, server, original)) in data.steps.iter().enumerate() {
+                    @if at > 0 { ", " }
+                    a href=(links::tool(server, original)) { (text::line(name)) }
+                }
+                "."
+            }
+        }
         @if let Some(change) = &data.change { (change_of(frame, data, change)) }
         h2 { "For models" }
         @if let Some(title) = &data.title { p { strong { (text::line(title)) } } }
@@ -105,9 +118,11 @@ pub fn tool(frame: &Frame, data: &ToolPage) -> String {
             a href=(link("calls", &[("tool", &data.name), EXACT, ("outcome", "failed")])) { "those that failed" } ", "
             a href=(link("usage", &[("server", &data.server), ("tool", &data.original)])) { "its usage by day" } "."
         }
-        (access(data))
+        (access("tool", &[("server", &data.server), ("tool", &data.original)], "call", &data.access))
         h2 { "Arguments" }
-        (schema::tree(&data.input_schema))
+        @if data.is_schema_too_deep {
+            p { "Their schema is nested too deeply to be shown as a tree: the definition has it." }
+        } @else { (schema::tree(&data.input_schema)) }
         @if let Some(output) = &data.output_schema { h2 { "Structured result" } (schema::tree(output)) }
         h2 { "Reliability" }
         (reliability(data.reliability.as_ref()))
@@ -135,13 +150,14 @@ pub fn tool(frame: &Frame, data: &ToolPage) -> String {
     frame.page("tools", &text::inert(&data.name, text::MAX_LINE), &content)
 }
 
-fn access(data: &ToolPage) -> Markup {
-    let ToolAccess { question, who, is_allowed, steps } = &data.access;
+/// Shows the rights of a client to the thing that `named` names on its `page`, with the form that asks for
+/// another client; `verb` says what a client does with it.
+pub(crate) fn access(page: &str, named: &[(&str, &str)], verb: &str, access: &ToolAccess) -> Markup {
+    let ToolAccess { question, who, is_allowed, steps } = access;
     html! {
-        h2 id="access" { "Who may call it" }
-        form.filter method="get" action=(link("tool", &[]) + "#access") {
-            input type="hidden" name="server" value=(data.server);
-            input type="hidden" name="tool" value=(data.original);
+        h2 id="access" { "Who may " (verb) " it" }
+        form.filter method="get" action=(link(page, &[]) + "#access") {
+            @for (name, value) in named { input type="hidden" name=(name) value=(value); }
             (question.fields())
             button { "Ask" }
         }
@@ -149,7 +165,9 @@ fn access(data: &ToolPage) -> Markup {
         @if question.mistake.is_none() && !who.is_empty() {
             p.lead {
                 code { (text::line(who)) } " "
-                @if *is_allowed { span.good { "may call it" } } @else { span.bad { "may not call it" } } "."
+                @if *is_allowed { span.good { "may " (verb) " it" } }
+                @else { span.bad { "may not " (verb) " it" } }
+                "."
             }
             ul {
                 @for (subject, passes, why) in steps {
@@ -227,6 +245,28 @@ mod tests {
         assert!(!page.contains("<script>") && !page.contains("<b>") && !page.contains('\u{202e}'));
         assert!(!page.contains("href=\"javascript"), "text never becomes a link");
         assert!(page.contains("Clients get it unchanged."));
+    }
+
+    #[test]
+    fn a_composite_tool_leads_to_the_tools_of_its_steps_and_to_no_server() {
+        let steps = vec![("s_a<b>".to_owned(), "s".to_owned(), "a<b>".to_owned())];
+        let server = links::COMPOSITE.to_owned();
+        let page = tool(&Frame::default(), &ToolPage { server, steps, ..ToolPage::default() });
+        assert!(page.contains("A tool of vmcp itself, composed of others"), "{page}");
+        assert!(
+            page.contains("<a href=\"/console/tool?server=s&amp;tool=a%3Cb%3E\"><bdi>s_a&lt;b&gt;"),
+            "{page}"
+        );
+        assert!(!page.contains("/console/server?"), "{page}");
+    }
+
+    #[test]
+    fn a_schema_that_is_too_deep_is_named() {
+        let page = |is_schema_too_deep| {
+            tool(&Frame::default(), &ToolPage { is_schema_too_deep, ..ToolPage::default() })
+        };
+        assert!(page(true).contains("nested too deeply") && !page(true).contains("No arguments"));
+        assert!(page(false).contains("No arguments are described"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::choices::{Choice, entries, texts};
 use super::effective::{effective, types};
+use crate::text;
 
 /// Most values that a form begins with.
 const MAX_DEFAULTS: usize = 200;
@@ -29,6 +30,18 @@ pub fn defaults(schema: &Value) -> Vec<(String, String)> {
         values.into_iter().map(|value| (name.clone(), text(value))).collect::<Vec<_>>()
     };
     properties.into_iter().flatten().flat_map(of_property).take(MAX_DEFAULTS).collect()
+}
+
+/// Returns the texts of the fields that a schema requires and has a default for, as libraries of servers
+/// write arguments with a default. A long default, or one with hidden characters, is left out: a person
+/// would send a text that they cannot read.
+pub fn required_defaults(schema: &Value) -> Vec<(String, String)> {
+    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_required = |name: &str| required.iter().any(|known| known == name);
+    let mut defaults = defaults(schema);
+    let is_readable = |value: &str| text::inert(value, text::MAX_LINE) == value;
+    defaults.retain(|(name, value)| is_required(name) && is_readable(value));
+    defaults
 }
 
 /// Checks the content of an answer: required fields, types and choices. The error names the field. The server
@@ -94,6 +107,14 @@ mod tests {
         let mut sorted = shown.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, expected);
+        let tool = json!({"required": ["age", "other"], "properties": schema["properties"]});
+        assert_eq!(required_defaults(&tool), [("age".to_owned(), "36".to_owned())]);
+        assert!(required_defaults(&schema).is_empty());
+        for unreadable in ["a\u{202e}b".to_owned(), "x".repeat(text::MAX_LINE + 1)] {
+            let tool =
+                json!({"required": ["a"], "properties": {"a": {"type": "string", "default": unreadable}}});
+            assert!(required_defaults(&tool).is_empty(), "{unreadable}");
+        }
     }
 
     #[test]

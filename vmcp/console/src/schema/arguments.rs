@@ -102,11 +102,25 @@ fn add(
             return Ok(());
         }
     }
+    if is_rounded(property, value) {
+        return Err(format!(
+            "`{name}` is a number of more than 64 bits, which this form would round: call the tool by another client"
+        ));
+    }
     let value = read(property, value).ok_or_else(|| {
         format!("`{name}` must be JSON: write a number, true, a \"text\", a list or an object")
     })?;
     object.insert(name.to_owned(), value);
     Ok(())
+}
+
+/// Returns true for a whole number of a property that 64 bits cannot hold.
+fn is_rounded(property: &Value, text: &str) -> bool {
+    let text = text.trim();
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_kept = || text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
+    is_whole && types(property).iter().any(|kind| matches!(*kind, "integer" | "number")) && !is_kept()
 }
 
 /// Reads one value by the types of its property. A text that is neither a number nor a boolean stays a text,
@@ -266,6 +280,23 @@ mod tests {
         let expected =
             [("b", "c"), ("/home/city", "a")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(given(&pairs), expected);
+    }
+
+    #[test]
+    fn whole_numbers_of_64_bits_are_kept_and_larger_ones_are_refused() {
+        for text in ["9007199254740993", "18446744073709551615", "-9223372036854775808"] {
+            let read = read_form(&[("argument.count", text)]).unwrap();
+            assert_eq!(read["count"].to_string(), text);
+        }
+        for text in ["18446744073709551616", "-9223372036854775809"] {
+            let refused = read_form(&[("argument.count", text)]).unwrap_err();
+            assert!(refused.starts_with("`count` is a number of more than 64 bits"), "{refused}");
+            assert_eq!(
+                read_form(&[("argument.text", text)]).unwrap()["text"],
+                text,
+                "a text keeps its digits"
+            );
+        }
     }
 
     #[test]

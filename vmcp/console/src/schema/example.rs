@@ -56,6 +56,9 @@ fn value(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option
         Some("boolean") => true.into(),
         Some("array") => {
             let depth = depth.checked_sub(1)?;
+            if let Some(places) = inner.get("prefixItems").and_then(Value::as_array) {
+                return places.iter().map(|place| value(root, place, depth, left)).collect();
+            }
             let entry = inner.get("items").and_then(|items| value(root, items, depth, left));
             entry.filter(|entry| !entry.is_null()).into_iter().collect()
         }
@@ -99,6 +102,10 @@ mod tests {
                 Some(r#"[{"name":"text","when":"2026-01-31"}]"#),
             ),
             (json!({"type": "array"}), Some("[]")),
+            (
+                json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}, {}]}),
+                Some(r#"["text",1,null]"#),
+            ),
             (json!({"type": "object", "additionalProperties": {"type": "number"}}), Some("{}")),
             (json!({"oneOf": [{"type": "integer"}, {"type": "array"}]}), Some("1")),
             (json!({"enum": ["a", "b"]}), Some(r#""a""#)),

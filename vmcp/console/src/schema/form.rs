@@ -101,19 +101,27 @@ impl Form<'_> {
             div.field {
                 label for=(id) { (label) }
                 @if let Some(choices) = entries(root, effective) { (several_of(&id, &field, &choices, &values)) }
-                @else { (self.input(&id, &field, effective, values.first().copied().unwrap_or_default())) }
+                @else {
+                    @let value = values.first().copied().unwrap_or_default();
+                    // Within an optional object, a value would make the object.
+                    (self.input(&id, &field, effective, value, is_required && pointer.is_empty()))
+                }
                 (hint)
             }
         }
     }
 
-    /// Returns the field of one value.
-    fn input(&self, id: &str, field: &str, property: &Value, value: &str) -> Markup {
+    /// Returns the field of one value. The only value of a required one is chosen from the beginning.
+    fn input(&self, id: &str, field: &str, property: &Value, value: &str, is_required: bool) -> Markup {
         if let Some(choices) = choices(property) {
+            let chosen = match choices.as_slice() {
+                [only] if is_required && value.is_empty() => only.value.as_str(),
+                _ => value,
+            };
             return html! {
                 select id=(id) name=(field) {
                     option value="" { "(left out)" }
-                    (options(&choices, &[value]))
+                    (options(&choices, &[chosen]))
                 }
             };
         }
@@ -299,6 +307,17 @@ mod tests {
         assert!(shown.contains("<option value=\"#0f0\" selected>#0f0</option>"), "{shown}");
         assert!(shown.contains("name=\"argument.sizes\" multiple size=\"2\""), "{shown}");
         assert!(shown.contains("<option value=\"m\" selected>m</option>"), "{shown}");
+    }
+
+    #[test]
+    fn the_only_value_of_a_required_argument_is_chosen() {
+        let schema = json!({"required": ["kind", "within"], "properties": {
+            "kind": {"const": "note"}, "other": {"const": "x"},
+            "within": {"type": "object", "required": ["deep"], "properties": {"deep": {"const": "y"}}},
+        }});
+        let shown = fields(&schema, &[]).into_string();
+        assert!(shown.contains("<option value=\"note\" selected>"), "{shown}");
+        assert_eq!(shown.matches(" selected").count(), 1, "{shown}");
     }
 
     #[test]

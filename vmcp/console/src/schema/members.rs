@@ -43,8 +43,8 @@ pub(super) struct Members<'a> {
 }
 
 /// Gathers the properties of an object: its own, those behind its reference, those of each part of `allOf`,
-/// and those of the alternatives of `oneOf` and `anyOf`. Of these, a name is required if all alternatives
-/// demand it.
+/// those of the alternatives of `oneOf` and `anyOf`, and those of conditions (`then`, `else`,
+/// `dependentSchemas`). Of alternatives, a name is required if all of them demand it; of conditions, none is.
 pub(super) fn members<'a>(root: &'a Value, schema: &'a Value) -> Members<'a> {
     let (mut members, mut left) = (Members::default(), MAX_SCHEMAS);
     members.read(root, schema, true, &mut left);
@@ -130,6 +130,12 @@ impl<'a> Members<'a> {
             for alternative in alternatives {
                 self.read(root, alternative, is_certain && is_only, left);
             }
+        }
+        let dependent = schema.get("dependentSchemas").and_then(Value::as_object);
+        let dependent = dependent.into_iter().flatten().map(|(_, schema)| schema).take(MAX_SCHEMAS);
+        let conditions = ["then", "else"].into_iter().filter_map(|key| schema.get(key));
+        for condition in conditions.chain(dependent) {
+            self.read(root, condition, false, left);
         }
     }
 
@@ -288,6 +294,21 @@ mod tests {
         ] {
             assert_eq!(is_object(&root, &schema), expected, "{schema}");
         }
+    }
+
+    #[test]
+    fn properties_of_conditions_are_known_and_not_required() {
+        let root = json!({
+            "required": ["country"],
+            "properties": {"country": {"enum": ["US", "CH"]}},
+            "if": {"properties": {"country": {"const": "US"}, "read": {}}},
+            "then": {"required": ["zip"], "properties": {"zip": {"type": "string"}}},
+            "else": {"properties": {"canton": {"type": "string"}}},
+            "dependentSchemas": {"card": {"required": ["owner"], "properties": {"owner": {"type": "string"}}}},
+            "allOf": [{"if": {"required": ["zip"]}, "then": {"properties": {"street": {}}}}],
+        });
+        let expected = ["canton", "country!", "owner", "street", "zip"];
+        assert_eq!(names(&members(&root, &root)), expected);
     }
 
     #[test]

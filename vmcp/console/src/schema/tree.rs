@@ -22,7 +22,7 @@ const MAX_VALUES: usize = 20;
 /// Most bytes of the JSON of a bound.
 const MAX_JSON: usize = 1_000;
 /// Bounds of a property, in the order in which they are read.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 25] = [
     "enum",
     "const",
     "default",
@@ -39,10 +39,13 @@ const KEYS: [&str; 22] = [
     "minItems",
     "maxItems",
     "uniqueItems",
+    "prefixItems",
     "minProperties",
     "maxProperties",
     "patternProperties",
     "additionalProperties",
+    "propertyNames",
+    "dependentRequired",
     "contentMediaType",
     "deprecated",
 ];

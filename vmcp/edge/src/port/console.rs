@@ -26,9 +26,11 @@ mod trying;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 
 pub(super) use access::is_served;
+pub(super) use answer::add_security_headers;
+pub(super) use answer::path_prefix::put_before as put_prefix_before;
 pub(super) use vmcp_console::links::ROOT;
 
 use self::access::{ConsoleDoor, form_check};
@@ -44,6 +46,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/tools", get(catalog::tools))
         .route("/console/server", get(catalog::server))
         .route("/console/tool", get(catalog::tool))
+        .route("/console/offer", get(catalog::offer::show))
         .route("/console/search", get(playground::show))
         .route("/console/wanted", get(other_pages::wanted::show))
         .route("/console/calls", get(call_pages::list))
@@ -56,11 +59,12 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/connect", get(other_pages::connect))
         .route("/console/configuration", get(other_pages::configuration))
         .route("/console/logs", get(other_pages::logs::show))
-        .route("/console/try", get(trying::show));
+        .route("/console/try", get(trying::show))
+        .route("/console/{*unknown}", any(answer::no_page));
     // The layer that is added last runs first: each order is recorded, also one whose form is refused.
     // Orders about the person who gives them, for every role.
     let own = Router::new()
-        .route("/console/sign-out", post(access::sign_out))
+        .route("/console/sign-out", post(access::token::sign_out))
         .route("/console/logins/forget", post(other_pages::logins::forget))
         .route_layer(from_fn_with_state(door.clone(), form_check::check))
         .route_layer(from_fn_with_state(guard.admin.clone(), audit::record));
@@ -84,7 +88,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route_layer(from_fn_with_state(door.clone(), access::admit));
     let outside = Router::new()
         .route("/console", get(access::to_root))
-        .route("/console/sign-in", post(access::sign_in))
+        .route("/console/sign-in", get(access::to_root).post(access::token::sign_in))
         .route("/console/oidc/start", get(access::oidc::start))
         .route(CONSOLE_CALLBACK, get(access::oidc::callback))
         .route("/console/console.css", get(answer::style))
@@ -92,7 +96,6 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
     inside
         .merge(outside)
         .route_layer(from_fn_with_state(door.clone(), access::only_if_served))
-        .route_layer(from_fn(answer::add_security_headers))
         .route_layer(from_fn(answer::path_prefix::put_before))
         .with_state(door)
 }

@@ -95,6 +95,18 @@ impl Engine {
         self.0.withdrawn.take_effect();
         Ok(order)
     }
+
+    /// Ends a session of the web console, here and at all replicas of `server.peers`; see
+    /// [`Revocations::end_console_session`].
+    pub fn end_console_session(&self, name: &str, end: u64) {
+        self.revocations().end_console_session(name, end);
+        self.0.withdrawn.save();
+    }
+
+    /// Returns true if a session of the web console was ended.
+    pub fn has_ended_console_session(&self, name: &str) -> bool {
+        self.0.withdrawn.revocations().has_ended_console_session(name)
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! in, secrets masked, and references to the environment in place of their values; with the source of each
 //! value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ pub(crate) struct EffectiveConfig {
     value: Value,
     /// Their YAML, written for its first reader.
     yaml: OnceLock<String>,
-    /// Sources of values other than defaults, by path.
-    sources: BTreeMap<String, SettingSource>,
+    /// Sources of values other than defaults, by path, with the line of those of the file.
+    sources: BTreeMap<String, (SettingSource, Option<u32>)>,
     /// Every secret of the file and of the values that it refers to.
     pub(crate) secrets: KnownSecrets,
 }
@@ -56,21 +56,25 @@ pub struct EffectiveSetting {
     pub value: Value,
     /// Source of the value.
     pub source: SettingSource,
+    /// Line in the configuration file, from 1, of a value that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
 }
 
 /// The settings before they are validated: as the file has them, and with those of the environment.
 pub(crate) struct WrittenSettings {
-    /// Paths of values in the file.
-    file: Vec<String>,
+    /// Paths of values in the file, each with its line.
+    file: Vec<(String, Option<u32>)>,
     /// All settings, with secrets in plain text.
     values: Value,
 }
 
 impl WrittenSettings {
-    /// Notes the settings of the file; [`WrittenSettings::completed`] adds the others.
-    pub(crate) fn of_file(settings: &Value) -> WrittenSettings {
+    /// Notes the settings of the file, with their `lines` by path; [`WrittenSettings::completed`] adds the
+    /// others.
+    pub(crate) fn of_file(settings: &Value, lines: &HashMap<String, u32>) -> WrittenSettings {
         let mut file = Vec::new();
-        leaves(settings, "", &mut |path, _| file.push(path.to_owned()));
+        leaves(settings, "", &mut |path, _| file.push((path.to_owned(), lines.get(path).copied())));
         WrittenSettings { file, values: Value::Null }
     }
 
@@ -100,14 +104,14 @@ impl EffectiveConfig {
         }
         let mut sources = BTreeMap::new();
         leaves(&written.values, "", &mut |path, _| {
-            sources.insert(path.to_owned(), SettingSource::Environment);
+            sources.insert(path.to_owned(), (SettingSource::Environment, None));
         });
-        for path in &written.file {
+        for (path, line) in &written.file {
             let source = match references.get(path) {
                 Some(text) => SettingSource::Reference(references::named(text)),
                 None => SettingSource::File,
             };
-            sources.insert(path.clone(), source);
+            sources.insert(path.clone(), (source, *line));
         }
         let secrets = KnownSecrets::of_values(&secrets);
         EffectiveConfig { value, yaml: OnceLock::new(), sources, secrets }
@@ -123,8 +127,8 @@ impl EffectiveConfig {
     pub(crate) fn settings(&self) -> Vec<EffectiveSetting> {
         let mut settings = Vec::new();
         leaves(&self.value, "", &mut |path, value| {
-            let source = self.sources.get(path).cloned().unwrap_or(SettingSource::Default);
-            settings.push(EffectiveSetting { path: path.to_owned(), value: value.clone(), source });
+            let (source, line) = self.sources.get(path).cloned().unwrap_or((SettingSource::Default, None));
+            settings.push(EffectiveSetting { path: path.to_owned(), value: value.clone(), source, line });
         });
         settings
     }
@@ -182,5 +186,24 @@ fn restore(value: &mut Value, path: &str, references: &BTreeMap<String, String>)
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_setting_of_the_file_has_its_line() {
+        let text = "server:\n  listen: 127.0.0.1:4483\nbackends:\n  # a server\n\
+                    \x20 - name: a\n    url: https://a.example/mcp\n";
+        let loaded = crate::load(text, "vmcp.yaml", &|_| None).map_err(|problems| problems.to_string());
+        let settings = loaded.unwrap().config.effective_settings();
+        let line = |path: &str| {
+            let setting = settings.iter().find(|setting| setting.path == path);
+            setting.map(|setting| setting.line)
+        };
+        assert_eq!(line("server.listen"), Some(Some(2)));
+        assert_eq!(line("backends[0].name"), Some(Some(5)));
+        assert_eq!(line("backends[0].url"), Some(Some(6)));
+        assert_eq!(line("server.adminListen"), Some(None), "a default");
     }
 }

@@ -166,7 +166,7 @@ fn tools(data: &Usage) -> Markup {
             @for tool in &data.tools {
                 tr {
                     th scope="row" { a href=(links::tool(&tool.server, &tool.tool)) { (text::line(&tool.tool)) } }
-                    td { a href=(links::server(&tool.server)) { (text::line(&tool.server)) } }
+                    td { (links::of_server(&tool.server)) }
                     td.number { (tool.calls) }
                     td { (chart::bar(tool.calls, tool.failures, most)) }
                     td.number { (failed(tool.calls, tool.failures)) }

@@ -29,6 +29,8 @@ pub struct ServerLogin {
     pub server: String,
     /// Time at which the access token expires, RFC 3339; `None`: not told.
     pub expires: Option<String>,
+    /// True if the access token has expired.
+    pub is_expired: bool,
     /// True if vmcp renews the token by itself.
     pub is_renewed: bool,
 }
@@ -126,6 +128,9 @@ fn server_logins(frame: &Frame, logins: &[ServerLogin]) -> Markup {
                         td.time {
                             (login.expires.as_deref().unwrap_or("not told"))
                             @if login.is_renewed { p.hint { "vmcp renews it by itself." } }
+                            @else if login.is_expired {
+                                p { span.bad { "expired" } ": calls fail until a person signs in again." }
+                            }
                         }
                         td {
                             (frame.form(
@@ -241,7 +246,9 @@ mod tests {
 
     #[test]
     fn logins_of_the_server_are_an_operators_and_their_address_is_a_link_of_http() {
-        let of_server = vec![ServerLogin { server: "no<b>tes".to_owned(), expires: None, is_renewed: true }];
+        let login = ServerLogin { server: "no<b>tes".to_owned(), is_renewed: true, ..ServerLogin::default() };
+        let expired = ServerLogin { server: "old".to_owned(), is_expired: true, ..ServerLogin::default() };
+        let of_server = vec![login, expired];
         let page = |address: Option<&str>| {
             let begun = BegunLogin {
                 server: "notes".to_owned(),
@@ -257,6 +264,7 @@ mod tests {
             "action=\"/console/logins/sign-in?server=no%3Cb%3Etes\"",
             "action=\"/console/logins/sign-out?server=no%3Cb%3Etes\"",
             "vmcp renews it by itself",
+            "expired</span>: calls fail until",
             "href=\"https://login.example/a?b=c&amp;d=&quot;\"",
         ] {
             assert!(shown.contains(part), "{part}: {shown}");

@@ -122,7 +122,7 @@ pub(super) fn visit(address: &str) -> Markup {
         pre.scroll tabindex="0" role="region" aria-label="Address" {
             code id="question-address" { (text::inert(address.as_str(), MAX_ADDRESS)) }
         }
-        button.quiet type="button" data-copy="question-address" hidden { "Copy the address" }
+        button.quiet type="button" data-copy="question-address" aria-live="polite" hidden { "Copy the address" }
         p.hint { "Open it only if you trust this host. The console itself opens nothing." }
     }
 }

@@ -73,10 +73,8 @@ fn media(kind: &str, mime_type: &str, data: &str, left: &mut usize) -> Markup {
     let known: &[&str] = if kind == "image" { &PICTURES } else { &SOUNDS };
     // The type of the list goes into the page, never the server's own text.
     let known = known.iter().find(|known| known.eq_ignore_ascii_case(mime_type.trim()));
-    let is_base64 =
-        data.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
     match known {
-        Some(known) if data.len() <= MAX_MEDIA.min(*left) && !data.is_empty() && is_base64 => {
+        Some(known) if data.len() <= MAX_MEDIA.min(*left) && is_base64(data) => {
             *left -= data.len();
             let address = format!("data:{known};base64,{data}");
             html! {
@@ -93,6 +91,16 @@ fn media(kind: &str, mime_type: &str, data: &str, left: &mut usize) -> Markup {
             }
         },
     }
+}
+
+/// Returns true for Base64 that browsers read in an address: broken text would be an error of the page.
+fn is_base64(data: &str) -> bool {
+    let digits = data.trim_end_matches('=');
+    let padding = data.len() - digits.len();
+    let is_whole =
+        if padding == 0 { data.len() % 4 != 1 } else { padding <= 2 && data.len().is_multiple_of(4) };
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    !digits.is_empty() && is_whole && digits.bytes().all(is_digit)
 }
 
 fn resource(resource: &Value) -> Markup {
@@ -136,6 +144,14 @@ mod tests {
     }
 
     #[test]
+    fn pictures_may_lack_their_padding() {
+        for data in ["iVBORw0KGgo", "iVBORw0KGgo=", "iV=="] {
+            let shown = of(&json!([{"type": "image", "mimeType": "image/png", "data": data}]));
+            assert!(shown.contains(&format!("base64,{data}\"")), "{shown}");
+        }
+    }
+
+    #[test]
     fn json_is_a_tree_and_a_repeated_one_is_shown_once() {
         let structured = json!({"rows": [{"<id>": 7}]});
         let repeated = json!({"type": "text", "text": structured.to_string()});
@@ -154,6 +170,11 @@ mod tests {
             json!({"type": "image", "mimeType": "text/html", "data": "PHN2Zz4="}),
             json!({"type": "image", "mimeType": "image/png\" onerror=\"x", "data": "PHN2Zz4="}),
             json!({"type": "image", "mimeType": "image/png", "data": "a\" onerror=\"x"}),
+            json!({"type": "image", "mimeType": "image/png", "data": "abcde"}),
+            json!({"type": "image", "mimeType": "image/png", "data": "ab=c"}),
+            json!({"type": "image", "mimeType": "image/png", "data": "abcde==="}),
+            json!({"type": "image", "mimeType": "image/png", "data": "ab\nd"}),
+            json!({"type": "image", "mimeType": "image/png", "data": "="}),
             json!({"type": "audio", "mimeType": "image/png", "data": "PHN2Zz4="}),
             json!({"type": "image", "mimeType": "image/png", "data": "A".repeat(MAX_MEDIA + 1)}),
             json!({"type": "<script>", "data": 7}),

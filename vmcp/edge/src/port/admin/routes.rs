@@ -37,7 +37,7 @@ pub fn router(admin: Admin, address: SocketAddr) -> Router {
         report_routes(admin.clone()).route_layer(middleware::from_fn_with_state(guard.clone(), admit));
     Router::new()
         .route("/readyz", get(readiness::show))
-        .route("/", get(index))
+        .route("/", get(index).layer(middleware::from_fn(console::put_prefix_before)))
         .with_state(guard.clone())
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/metrics", get(metrics).layer(middleware::from_fn_with_state(guard.clone(), admit_scraper)))
@@ -45,6 +45,7 @@ pub fn router(admin: Admin, address: SocketAddr) -> Router {
         .merge(guarded)
         .merge(console::routes(&guard))
         .layer(middleware::from_fn_with_state(guard, from_known_host))
+        .layer(middleware::from_fn(console::add_security_headers))
 }
 
 /// Returns the routes that only operators may use, without the guard.

@@ -1,13 +1,20 @@
 //! The door of the console: `server.console`, the tokens of operators and viewers, and the cookie of a person
 //! who has signed in with one of them, or at the provider.
+//!
+//! `token` and [`oidc`] sign people in, `cookies` sets their cookies, `headers` reads them, `wanted_page`
+//! bounds the page to which people go on, and [`form_check`] compares the CSRF tokens of forms.
 
+mod cookies;
 pub(super) mod form_check;
+mod headers;
 pub(in crate::port) mod oidc;
+pub(super) mod token;
+mod wanted_page;
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use parking_lot::Mutex;
@@ -23,20 +30,19 @@ use vmcp_engine::engine::Engine;
 use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
-use super::forms;
-use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKeys};
+use self::headers::{cookie, cookies};
+use self::wanted_page::is_page;
+use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKeys, name_of};
 use super::trying::waiting_calls::WaitingCalls;
 use crate::port::admin::Admin;
 use crate::port::admin::guard::audit::TokenKind;
 use crate::port::admin::guard::{AdminGuard, audit, bearer, is_one_of};
 
-/// Most bytes of the form to sign in: 4 KiB, far above any token.
-const MAX_SIGN_IN_BYTES: usize = 4 << 10;
-/// Most bytes of the address of a wanted page: a third of the form, as the form escapes each byte.
-const MAX_NEXT_BYTES: usize = 1_000;
 /// Forms to sign in that are read at a time; further ones are answered with 429. Their senders are unknown:
 /// they must leave connections to probes.
 const MAX_ARRIVING_SIGN_INS: usize = 8;
+/// Most cookies of one name that are tried. Another host of the same domain may set some, which open nothing.
+const MAX_COOKIES: usize = 4;
 /// Sign-ins that ask the provider at a time; further ones are answered with 429. Forms with a token have
 /// places of their own: a slow provider locks no holder of a token out.
 const MAX_ASKING_SIGN_INS: usize = 8;
@@ -166,8 +172,8 @@ impl ConsoleDoor {
             let visitor = Visitor { is_viewer: true, is_proved: true, ..Visitor::default() };
             return Some((visitor, audit::token_name(token, kind)));
         }
-        let cookie = cookie(headers, &self.cookie_name())?;
-        self.person(cookie)
+        let name = self.cookie_name();
+        cookies(headers, &name).take(MAX_COOKIES).find_map(|cookie| self.person(cookie))
     }
 
     /// Returns the kind of a token; `None` for an empty or unknown one.
@@ -179,6 +185,9 @@ impl ConsoleDoor {
 
     /// Returns the visitor of a cookie, and the name for audit events.
     fn person(&self, cookie: &str) -> Option<(Visitor, String)> {
+        if self.engine().has_ended_console_session(name_of(cookie)) {
+            return None;
+        }
         let session = cookie.to_owned();
         let server = &self.engine().snapshot().config.server;
         for (tokens, kind) in token_lists(server) {
@@ -199,8 +208,7 @@ impl ConsoleDoor {
 
     /// Returns true if an operator has ended the sign-in of a person's cookie, whose end is signed.
     fn is_withdrawn(&self, config: &vmcp_config::ConsoleSignIn, subject: &str, cookie: &str) -> bool {
-        let end = cookie.split('.').next().and_then(|end| end.parse::<u64>().ok()).unwrap_or_default();
-        let began = end.saturating_sub(SESSION_SECONDS);
+        let began = end_of(cookie).saturating_sub(SESSION_SECONDS);
         let issuer = match &config.provider.kind {
             UpstreamKind::Oidc { issuer, .. } => issuer.issuer.as_str(),
             UpstreamKind::OAuth2 { .. } => "",
@@ -247,43 +255,11 @@ impl ConsoleDoor {
             has_provider: server.console == ConsoleAccess::Oidc,
         }
     }
+}
 
-    /// Returns the name of the cookie. Browsers send a cookie to every port of a host: the name tells this
-    /// port's from another one's.
-    fn cookie_name(&self) -> String {
-        format!("vmcp_console_{}", self.0.guard.port)
-    }
-
-    /// Returns the name of the cookie of an attempt to sign in at the provider.
-    fn attempt_name(&self) -> String {
-        format!("{}_attempt", self.cookie_name())
-    }
-
-    /// Returns the header that sets the cookie of an attempt. It goes to the provider's answer alone, which
-    /// comes from another site.
-    fn set_attempt(&self, value: &str, seconds: u64) -> [(header::HeaderName, String); 1] {
-        let name = self.attempt_name();
-        let secure = self.secure();
-        let text =
-            format!("{name}={value}; Path=/console/oidc; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
-        [(header::SET_COOKIE, text)]
-    }
-
-    /// Returns the attribute that keeps a cookie of a sign-in at the provider off plain HTTP; empty unless
-    /// people come back by HTTPS. A token may be typed over plain HTTP, such as through `ssh -L`: its cookie
-    /// goes without.
-    fn secure(&self) -> &'static str {
-        let server = &self.engine().snapshot().config.server;
-        let sign_in = server.console_sign_in.as_ref();
-        if sign_in.is_some_and(|sign_in| sign_in.redirect_uri.scheme() == "https") { "; Secure" } else { "" }
-    }
-
-    /// Returns a `Set-Cookie` header.
-    fn set_cookie(&self, value: &str, seconds: u64) -> [(header::HeaderName, String); 1] {
-        let name = self.cookie_name();
-        let text = format!("{name}={value}; Path=/console; Max-Age={seconds}; HttpOnly; SameSite=Strict");
-        [(header::SET_COOKIE, text)]
-    }
+/// Returns the end of a cookie's session, in seconds since the Unix epoch; it is signed.
+fn end_of(cookie: &str) -> u64 {
+    cookie.split('.').next().and_then(|end| end.parse().ok()).unwrap_or_default()
 }
 
 /// Returns the lists of tokens that open the console, each with its kind.
@@ -361,119 +337,14 @@ pub(super) async fn only_operators(request: Request, next: Next) -> Response {
     }
 }
 
-/// Answers `GET /console`.
+/// Answers `GET /console`, and `GET /console/sign-in`: the address of the form after a wrong token.
 pub(super) async fn to_root() -> Redirect {
     Redirect::to(ROOT)
-}
-
-/// Answers `POST /console/sign-in`: a token, typed once, becomes a cookie.
-pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -> Response {
-    let sender = audit::sender(&request);
-    let path = request.uri().path().to_owned();
-    let Ok(arriving) = door.0.arriving.try_acquire() else {
-        return too_many("too many people sign in at once\n");
-    };
-    let pairs = match forms::read(request.into_body(), MAX_SIGN_IN_BYTES).await {
-        Ok(pairs) => pairs,
-        Err(refusal) => return refusal,
-    };
-    // The pause after a wrong token has places of its own.
-    drop(arriving);
-    let token = forms::value(&pairs, "token");
-    let Some(kind) = door.kind_of(token.as_bytes()) else {
-        door.0.guard.record_refusal(&sender, &path, true);
-        if !door.0.guard.slow_down().await {
-            return too_many("too many wrong tokens\n");
-        }
-        let message = Some("This is none of the server's tokens.");
-        let page = Html(sign_in::sign_in(&door.choices(), message, wanted_page(&pairs)));
-        return (StatusCode::UNAUTHORIZED, page).into_response();
-    };
-    door.record_sign_in(&sender, Some(&audit::token_name(token.as_bytes(), kind)), "ok", false);
-    let cookie = door.keys().session(token.as_bytes(), now() + SESSION_SECONDS);
-    let next = format!("{ROOT}{}", wanted_page(&pairs).unwrap_or_default());
-    (door.set_cookie(&cookie, SESSION_SECONDS), Redirect::to(&next)).into_response()
-}
-
-/// Returns the page that a form to sign in names: its address behind [`ROOT`], and so on this host.
-fn wanted_page(pairs: &[(String, String)]) -> Option<&str> {
-    Some(forms::value(pairs, sign_in::NEXT)).filter(|next| is_page(next))
-}
-
-/// Returns true for an address that fits the form to sign in, and a header.
-fn is_page(address: &str) -> bool {
-    (1..=MAX_NEXT_BYTES).contains(&address.len()) && address.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-/// Answers `POST /console/sign-out`: the browser forgets its cookie.
-pub(super) async fn sign_out(State(door): State<ConsoleDoor>) -> Response {
-    (door.set_cookie("", 0), Redirect::to(ROOT)).into_response()
 }
 
 fn too_many(words: &'static str) -> Response {
     (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], words).into_response()
 }
 
-/// Returns a cookie of a request. A client may send several lines, each with several cookies.
-fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
-}
-
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use vmcp_access::authentication::revocations::RevokedCredentials;
-    use vmcp_engine::testing::{KEYWORDS, config, engine};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn an_order_ends_the_sessions_of_a_person_at_the_console() {
-        let engine = engine(KEYWORDS).await;
-        let guard = AdminGuard::new(Admin::new(engine.clone(), None), ([127, 0, 0, 1], 9090).into());
-        let door = ConsoleDoor::new(guard);
-        let server = "server: { console: oidc, adminTokens: [a token of enough characters], consoleSignIn: { \
-             issuerUrl: \"http://127.0.0.1:1\", insecureAllowHttp: true, allowPrivateIPs: true, clientId: x, \
-             viewers: [a], redirectUri: \"http://localhost:9090/console/oidc/callback\" } }";
-        engine.apply(config(&format!("{server}\n{KEYWORDS}"))).await;
-        let snapshot = engine.snapshot();
-        let settings = snapshot.config.server.console_sign_in.as_ref().unwrap();
-        let cookie = |subject: &str, began: u64| {
-            let person = CookiePerson { subject: subject.to_owned(), role: ConsoleRole::Operator };
-            door.keys().person_session(&person, settings, began + SESSION_SECONDS)
-        };
-        let (ann, bob) = (cookie("ann", now() - 60), cookie("bob", now() - 60));
-        assert!(door.person(&ann).is_some() && door.person(&bob).is_some());
-        let of = RevokedCredentials { subject: Some("ann".to_owned()), ..RevokedCredentials::default() };
-        engine.revoke(of, Duration::from_hours(1), false).unwrap();
-        assert!(door.person(&ann).is_none() && door.person(&bob).is_some());
-        assert!(door.person(&cookie("ann", now() + 60)).is_some(), "a new sign-in");
-    }
-
-    #[tokio::test]
-    async fn cookies_of_a_sign_in_by_https_are_secure_and_an_unused_provider_is_dropped() {
-        let engine = engine(KEYWORDS).await;
-        let guard = AdminGuard::new(Admin::new(engine.clone(), None), ([127, 0, 0, 1], 9090).into());
-        let door = ConsoleDoor::new(guard);
-        for (origin, expected) in [("https://vmcp.example.com", "; Secure"), ("http://localhost:9090", "")] {
-            let server = format!(
-                "server: {{ console: oidc, adminTokens: [a token of enough characters], consoleSignIn: {{ \
-                 issuerUrl: \"http://127.0.0.1:1\", insecureAllowHttp: true, allowPrivateIPs: true, clientId: x, \
-                 viewers: [a], redirectUri: \"{origin}/console/oidc/callback\" }} }}"
-            );
-            engine.apply(config(&format!("{server}\n{KEYWORDS}"))).await;
-            let [(_, attempt)] = door.set_attempt("x", 1);
-            assert!(attempt.ends_with(&format!("; SameSite=Lax{expected}")), "{attempt}");
-            assert_eq!(door.secure(), expected);
-        }
-        assert!(door.provider().is_some());
-        door.drop_unused_provider();
-        assert!(door.0.provider.lock().is_some(), "in use");
-        engine.apply(config(KEYWORDS)).await;
-        door.drop_unused_provider();
-        assert!(door.0.provider.lock().is_none());
-    }
-}
+mod tests;

@@ -5,11 +5,12 @@ pub(super) mod path_prefix;
 use axum::Extension;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use vmcp_console::assets::{CONTENT_SECURITY_POLICY, SCRIPT, STYLE};
+use vmcp_console::links::ROOT;
 use vmcp_console::pages::clients::Replicas;
 use vmcp_engine::engine::replicas::Census;
 use vmcp_json::text::without_half_surrogates;
@@ -31,9 +32,15 @@ const SECURITY_HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Middleware that adds [`SECURITY_HEADERS`], to refusals too.
-pub(super) async fn add_security_headers(request: Request, next: Next) -> Response {
+/// Middleware that adds [`SECURITY_HEADERS`] to each answer at an address of the console, also to a refusal
+/// of the port's guard.
+pub(in crate::port) async fn add_security_headers(request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let is_of_console = path == "/console" || path.starts_with(ROOT);
     let mut response = next.run(request).await;
+    if !is_of_console {
+        return response;
+    }
     for (name, value) in SECURITY_HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
@@ -59,10 +66,16 @@ pub(super) async fn refusals_as_pages(
     }
     let (mut head, body) = response.into_parts();
     let words = to_bytes(body, MAX_REFUSAL_BYTES).await.unwrap_or_default();
-    let page = door.frame(&visitor).refusal(&String::from_utf8_lossy(&words));
+    let title = if status == StatusCode::NOT_FOUND { "Not found" } else { "This was not done" };
+    let page = door.frame(&visitor).refusal(title, &String::from_utf8_lossy(&words));
     head.headers.remove(header::CONTENT_LENGTH);
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     Response::from_parts(head, Body::from(page))
+}
+
+/// Answers an address of the console that has no page.
+pub(super) async fn no_page() -> impl IntoResponse {
+    (StatusCode::NOT_FOUND, "no page of the console has this address\n")
 }
 
 /// Answers `GET /console/console.css`.

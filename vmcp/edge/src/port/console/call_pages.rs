@@ -10,7 +10,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use vmcp_console::pages::calls::{
-    Call, Calls, MAX_TIMELINE, TimedCall, call as call_page, calls as calls_page, rows as call_rows,
+    Call, Calls, MAX_TIMELINE, PROFILE, TimedCall, call as call_page, calls as calls_page, rows as call_rows,
 };
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::replicas::Waiting;
@@ -151,7 +151,7 @@ fn facts(record: &CallRecord) -> Vec<(String, String)> {
     let facts = [
         ("Called on behalf of the caller by", operator.to_owned()),
         (TRACE, record.trace.map(hex::encode).unwrap_or_default()),
-        ("Profile", profile.to_owned()),
+        (PROFILE, profile.to_owned()),
         ("Made as", way(record.origin).to_owned()),
         ("Era of the client", record.client_era.map(|era| era.to_string()).unwrap_or_default()),
         ("Era of the server", record.backend_era.map(|era| era.to_string()).unwrap_or_default()),

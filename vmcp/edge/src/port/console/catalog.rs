@@ -1,4 +1,6 @@
-//! The data of the pages about servers and tools.
+//! The data of the pages about servers and tools; [`offer`] has that of resources and prompts.
+
+pub(super) mod offer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -230,20 +232,27 @@ pub(super) async fn tool(
     let figures = report(&door.engine().total_metrics(), None, &wanted, |_| true).tools.into_iter().next();
     let written = indented(tool.definition.raw.get());
     let for_clients = indented(tool.raw.get());
-    let schema = |text: Option<&str>| text.map(|text| parsed(text).unwrap_or_default());
+    let schema = |raw: Option<&RawValue>| raw.map(|raw| parsed(raw.get()));
+    let input = schema(tool.definition.input_schema.as_deref());
     let data = ToolPage {
         name: tool.name.clone(),
         server: tool.backend.to_string(),
         original: tool.definition.name.clone(),
         title: tool.title.clone(),
+        steps: tool
+            .steps
+            .iter()
+            .map(|step| (step.name.clone(), step.backend.to_string(), step.definition.name.clone()))
+            .collect(),
         description: tool.description.clone(),
         visibility: visibility(&snapshot, &tool),
         tokens: tool.tokens,
         hash: tool.hash.to_string(),
         served: (for_clients != written).then_some(for_clients),
         written,
-        input_schema: schema(tool.definition.input_schema.as_deref().map(RawValue::get)).unwrap_or_default(),
-        output_schema: schema(tool.definition.output_schema.as_deref().map(RawValue::get)),
+        is_schema_too_deep: input.as_ref().is_some_and(Option::is_none),
+        input_schema: input.flatten().unwrap_or_default(),
+        output_schema: schema(tool.definition.output_schema.as_deref()).map(Option::unwrap_or_default),
         reliability: figures.map(|figures| Reliability {
             calls: figures.call_count,
             success_rate: figures.success_rate,

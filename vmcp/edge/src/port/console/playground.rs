@@ -8,19 +8,21 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
-use vmcp_console::pages::search::{Answer, Query as PageQuery, Verdict, search as search_page};
+use vmcp_console::pages::catalog::Visibility;
+use vmcp_console::pages::search::{Answer, FoundTool, Query as PageQuery, Verdict, search as search_page};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::{Snapshot, View};
+use vmcp_engine::optim::names::{OwnName, own_name};
 use vmcp_engine::search::{SearchRequest, search};
+use vmcp_model::tokens;
 use vmcp_search::{Hit, Ranking};
 
 use super::access::{ConsoleDoor, Visitor};
 use super::catalog::visibility;
 use super::other_pages::client_query::{ClientQuery, WANTS_SUBJECT};
-use crate::port::admin::diagnosis::explain_tool::{ExplainRequest, explain, principal};
-use vmcp_console::pages::catalog::Visibility;
+use crate::port::admin::diagnosis::explain_tool::{explain, named, principal};
 
-/// Most reasons for which a wanted tool is unknown.
+/// Most reasons for the place of a wanted tool.
 const MAX_REASONS: usize = 20;
 /// Hits that the page shows.
 const SHOWN_HITS: usize = 25;
@@ -57,10 +59,18 @@ pub(super) async fn show(
         Err(mistake) => (None, Some(mistake)),
     };
     let is_asked = mistake.is_none() && !(q.trim().is_empty() && keywords.trim().is_empty());
-    let client = client.question(&snapshot.config, mistake);
-    let query = PageQuery { text: q, keywords, wanted: wanted.trim().to_owned(), client };
-    let answer =
-        if is_asked { Some(answer(&door, &snapshot, &query, searching.as_ref()).await) } else { None };
+    let question = client.question(&snapshot.config, mistake);
+    let query = PageQuery { text: q, keywords, wanted: wanted.trim().to_owned(), client: question };
+    let mut answer = if is_asked {
+        Some(answer(&door, &snapshot, &query, &client, searching.as_ref()).await)
+    } else {
+        None
+    };
+    if visitor.is_viewer()
+        && let Some(answer) = &mut answer
+    {
+        answer.hidden.clear();
+    }
     Html(search_page(&door.frame(&visitor), &query, answer.as_ref())).into_response()
 }
 
@@ -80,6 +90,7 @@ async fn answer(
     door: &ConsoleDoor,
     snapshot: &Arc<Snapshot>,
     query: &PageQuery,
+    client: &ClientQuery,
     searching: Option<&Principal>,
 ) -> Answer {
     let catalog = snapshot.unfiltered();
@@ -102,11 +113,19 @@ async fn answer(
         explain: true,
     };
     let found = search(&searcher, request).await;
-    let named = |hit: &Hit| match catalog.tools.get(hit.document) {
-        Some(tool) => (tool.name.clone(), tool.backend.to_string(), tool.definition.name.clone()),
-        None => (String::new(), String::new(), String::new()),
+    let tool_of = |hit: &Hit| match catalog.tools.get(hit.document) {
+        Some(tool) => FoundTool {
+            name: tool.name.clone(),
+            server: tool.backend.to_string(),
+            original: tool.definition.name.clone(),
+            tokens: tool.tokens,
+        },
+        None => FoundTool::default(),
     };
-    let tools = found.ranking.hits.iter().take(SHOWN_HITS).map(named).collect();
+    let tools = found.ranking.hits.iter().take(SHOWN_HITS).map(tool_of).collect();
+    let limit = searcher.settings.limit;
+    let sent = found.ranking.hits.iter().take(limit).filter_map(|hit| catalog.tools.get(hit.document));
+    let answer_tokens = tokens::estimate(sent.map(|tool| tool.size));
     let mut hidden = Vec::new();
     if searching.is_some() {
         let request = SearchRequest {
@@ -117,18 +136,26 @@ async fn answer(
         };
         let all = search(&searcher, request).await;
         let is_hidden = |hit: &&Hit| view.document(hit.document).is_none();
-        hidden = all.ranking.hits.iter().filter(is_hidden).map(named).collect();
+        hidden = all.ranking.hits.iter().filter(is_hidden).map(tool_of).collect();
     }
     let own_view = searching.map(|_| &*view);
     let verdict =
         (!query.wanted.is_empty()).then(|| verdict(snapshot, own_view, &found.ranking, &query.wanted));
-    let is_unknown = verdict == Some(Verdict::Unknown);
-    let reasons = if is_unknown { reasons(door, &query.wanted).await } else { Vec::new() };
+    let mut reasons = match &verdict {
+        Some(verdict) => reasons(door, client, &query.wanted, verdict).await,
+        None => Vec::new(),
+    };
+    let meant = named(snapshot, &query.wanted).filter(|tool| tool.name != query.wanted);
+    if let Some(tool) = meant.filter(|_| verdict != Some(Verdict::OwnTool)) {
+        reasons.insert(0, format!("clients call it `{}`", tool.name));
+    }
     Answer {
         tools,
+        answer_tokens,
+        list_tokens: view.baseline_tokens,
         degraded: found.degraded.map(|degraded| degraded.to_string()),
         semantic_ratio: searcher.settings.semantic_ratio,
-        limit: searcher.settings.limit,
+        limit,
         verdict,
         reasons,
         who: searching.map(|principal| principal.identity.subject().to_owned()).unwrap_or_default(),
@@ -137,22 +164,41 @@ async fn answer(
     }
 }
 
-/// Returns further reasons for which a wanted tool is unknown, such as servers that have listed nothing.
-async fn reasons(door: &ConsoleDoor, wanted: &str) -> Vec<String> {
-    let request = ExplainRequest { tool: wanted.to_owned(), ..ExplainRequest::default() };
+/// Returns further reasons for the place of a wanted tool: servers that have listed nothing, the rule that
+/// hides it, or the policy that decides about the client.
+async fn reasons(door: &ConsoleDoor, client: &ClientQuery, wanted: &str, verdict: &Verdict) -> Vec<String> {
+    let subjects: &[&str] = match verdict {
+        Verdict::Unknown => &["definition", "backend"],
+        Verdict::Hidden | Verdict::Quarantined => &["name", "filter"],
+        Verdict::NotForClient => &["policy", "list"],
+        Verdict::OwnTool | Verdict::Ranked(_) | Verdict::NoMatch => return Vec::new(),
+    };
+    let config = door.engine().snapshot().config.clone();
+    let Ok(request) = client.request(&config, wanted) else { return Vec::new() };
     let Ok(explanation) = explain(door.engine(), &request).await else { return Vec::new() };
-    let missing = explanation.steps.into_iter().filter(|step| step.subject != "known");
+    let steps = explanation.steps.into_iter().filter(|step| subjects.contains(&step.subject.as_str()));
     let nearest = explanation.nearest.into_iter().map(|name| format!("perhaps `{name}` is meant"));
-    missing.map(|step| step.why).chain(nearest).take(MAX_REASONS).collect()
+    steps.map(|step| step.why).chain(nearest).take(MAX_REASONS).collect()
 }
 
-/// Returns why a tool has its place. `wanted` is the name under which clients call it, or its own name at a
-/// server; `view` has the tools of the client that searches.
+/// Returns true for the name of a tool of vmcp itself, as clients call it.
+fn is_own_tool(snapshot: &Snapshot, name: &str) -> bool {
+    let optimizer = &snapshot.config.optimizer;
+    match optimizer.enabled.then(|| own_name(name)).flatten() {
+        Some(OwnName::Reserved(_)) => true,
+        Some(OwnName::Bare(_)) => optimizer.legacy_aliases && snapshot.unfiltered().tool(name).is_none(),
+        Some(OwnName::Unknown) | None => false,
+    }
+}
+
+/// Returns why a tool has its place. `wanted` is the name under which clients call it, an alias, or its own
+/// name at the only server that has it; `view` has the tools of the client that searches.
 fn verdict(snapshot: &Snapshot, view: Option<&View>, ranking: &Ranking, wanted: &str) -> Verdict {
-    let catalog = snapshot.unfiltered();
-    let by_own_name = || catalog.tools.iter().find(|tool| tool.definition.name == wanted);
-    let Some(tool) = catalog.tool(wanted).or_else(by_own_name) else { return Verdict::Unknown };
-    match visibility(snapshot, tool) {
+    if is_own_tool(snapshot, wanted) {
+        return Verdict::OwnTool;
+    }
+    let Some(tool) = named(snapshot, wanted) else { return Verdict::Unknown };
+    match visibility(snapshot, &tool) {
         Visibility::Quarantined => return Verdict::Quarantined,
         Visibility::Hidden => return Verdict::Hidden,
         Visibility::Found | Visibility::OnlyFound => {}
@@ -160,8 +206,55 @@ fn verdict(snapshot: &Snapshot, view: Option<&View>, ranking: &Ranking, wanted: 
     if view.is_some_and(|view| view.tool(&tool.name).is_none()) {
         return Verdict::NotForClient;
     }
-    let rank = catalog
+    let rank = snapshot
+        .unfiltered()
         .position(&tool.name)
         .and_then(|document| ranking.hits.iter().position(|hit| hit.document == document));
     rank.map_or(Verdict::NoMatch, |rank| Verdict::Ranked(rank + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use vmcp_engine::testing::{KEYWORDS, Scripted, backends, engine};
+    use vmcp_search::SearchMode;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_place_of_a_tool_is_told_for_each_name_that_people_know() {
+        let server = Scripted::start(&[
+            ("now", "Tells the time.", serde_json::json!({})),
+            ("later", "Tells a later time.", serde_json::json!({})),
+            ("secret", "Tells a secret.", serde_json::json!({})),
+        ])
+        .await;
+        let rules = "aggregation: { aliases: { uhr: clock_now }, tools: [{ workload: clock, \
+                     filter: [now, later_today], overrides: { later: { name: later_today } } }] }";
+        let engine = engine(&backends(&[("clock", &server.url)], &format!("{rules}\n{KEYWORDS}"))).await;
+        let snapshot = engine.snapshot();
+        let ranking = Ranking {
+            hits: Vec::new(),
+            mode: SearchMode::Keyword,
+            visible: 2,
+            without_vector: 0,
+            keyword_matches: 0,
+            terms: Vec::new(),
+            clauses: Vec::new(),
+        };
+        for (wanted, expected) in [
+            ("clock_now", Verdict::NoMatch),
+            ("now", Verdict::NoMatch),
+            ("uhr", Verdict::NoMatch),
+            ("clock_later_today", Verdict::NoMatch),
+            ("later", Verdict::NoMatch),
+            ("later_today", Verdict::NoMatch),
+            ("clock_secret", Verdict::Hidden),
+            ("gone", Verdict::Unknown),
+            ("find_tool", Verdict::OwnTool),
+            ("optim_find_tool", Verdict::OwnTool),
+            ("optim.call_tool", Verdict::OwnTool),
+        ] {
+            assert_eq!(verdict(&snapshot, None, &ranking, wanted), expected, "{wanted}");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! [`SessionKeys`]: the keys that sign cookies and the tokens of forms.
 //!
 //! A cookie never holds the admin token: every server on this host name gets it, whatever its port. It holds
-//! the time of its end and an HMAC-SHA256 over that time and the token's SHA-256. So it ends after
-//! [`SESSION_SECONDS`], or once its token leaves the configuration, without a table of sessions.
+//! the time of its end, a random id, and an HMAC-SHA256 over both and the token's SHA-256. So it ends after
+//! [`SESSION_SECONDS`], or once its token leaves the configuration, without a table of sessions. The id keeps
+//! two sign-ins of one second apart: signing out ends one session by [`name_of`] its cookie.
 //!
 //! Keys are derived from `server.sessionKeys`, so that all replicas accept a cookie and a restart ends none.
 //! Where none is configured, the random key of the process signs: its cookies end with it.
@@ -57,24 +58,30 @@ impl SessionKeys {
 
     /// Returns the cookie of a person who typed `token`, good until `end`, in seconds since the Unix epoch.
     pub(super) fn session(&self, token: &[u8], end: u64) -> String {
-        format!("{end}.{}", self.sign(&session_message(token, end)))
+        let id = session_id();
+        let tag = self.sign(&session_message(token, end, &id));
+        format!("{end}.{id}.{tag}")
     }
 
     /// Returns the token of `tokens` that a cookie was made for; `None` if it has ended, or was made for
     /// none of them.
     pub(super) fn token_of<'a>(&self, cookie: &str, tokens: &'a [Secret], now: u64) -> Option<&'a Secret> {
-        let (end, tag) = cookie.split_once('.')?;
+        let (end, rest) = cookie.split_once('.')?;
+        let (id, tag) = rest.split_once('.')?;
         let end = end.parse().ok().filter(|end| *end > now)?;
-        let is_of =
-            |token: &&Secret| self.key_of(&session_message(token.expose().as_bytes(), end), tag).is_some();
+        let is_of = |token: &&Secret| {
+            let message = session_message(token.expose().as_bytes(), end, id);
+            self.key_of(&message, tag).is_some()
+        };
         tokens.iter().find(is_of)
     }
 
     /// Returns the cookie of a person who signed in by the provider of `config`, good until `end`.
     pub(super) fn person_session(&self, person: &CookiePerson, config: &ConsoleSignIn, end: u64) -> String {
         let CookiePerson { subject, role } = person;
-        let tag = self.sign(&person_message(person, config, end));
-        format!("{end}.{}.{}.{tag}", role_word(*role), hex::encode(subject))
+        let id = session_id();
+        let tag = self.sign(&person_message(person, config, end, &id));
+        format!("{end}.{}.{}.{id}.{tag}", role_word(*role), hex::encode(subject))
     }
 
     /// Returns the person of a cookie; `None` if it has ended, has another key, or was made under other
@@ -88,28 +95,32 @@ impl SessionKeys {
             _ => return None,
         };
         let subject = String::from_utf8(hex::decode(parts.next()?).ok()?).ok()?;
+        let id = parts.next()?;
         let (tag, None) = (parts.next()?, parts.next()) else { return None };
         let person = CookiePerson { subject, role };
-        self.key_of(&person_message(&person, config, end), tag)?;
+        self.key_of(&person_message(&person, config, end, id), tag)?;
         Some(person)
     }
 
-    /// Begins an attempt to sign in at a provider. Returns the cookie that ties it to the browser, and the
-    /// texts of the attempt. The cookie reveals none of them: they are derived from it by the key.
-    pub(super) fn attempt(&self, end: u64) -> (String, SignInAttempt) {
-        let id = hex::encode(random::<16>());
-        let tag = self.sign(&attempt_message(&id, end));
-        (format!("{end}.{id}.{tag}"), texts_of_attempt(&self.first, &id))
+    /// Begins an attempt to sign in at a provider, by a person who goes on to the page `next`. Returns the
+    /// cookie that ties it to the browser, and the texts of the attempt. The cookie reveals none of these
+    /// texts: they are derived from it by the key.
+    pub(super) fn attempt(&self, end: u64, next: &str) -> (String, SignInAttempt) {
+        let (id, next) = (hex::encode(random::<16>()), hex::encode(next));
+        let tag = self.sign(&attempt_message(&id, &next, end));
+        (format!("{end}.{id}.{next}.{tag}"), texts_of_attempt(&self.first, &id))
     }
 
-    /// Returns the attempt of a cookie; `None` if it has ended or has another key.
-    pub(super) fn attempt_of(&self, cookie: &str, now: u64) -> Option<SignInAttempt> {
-        let (end, rest) = cookie.split_once('.')?;
-        let (id, tag) = rest.split_once('.')?;
-        let end = end.parse().ok().filter(|end| *end > now)?;
+    /// Returns the attempt of a cookie and the page to go on to; `None` if it has ended or has another key.
+    pub(super) fn attempt_of(&self, cookie: &str, now: u64) -> Option<(SignInAttempt, String)> {
+        let mut parts = cookie.split('.');
+        let end = parts.next()?.parse().ok().filter(|end| *end > now)?;
+        let (id, next) = (parts.next()?, parts.next()?);
+        let (tag, None) = (parts.next()?, parts.next()) else { return None };
         // The key that signed: another one may come first by now.
-        let key = self.key_of(&attempt_message(id, end), tag)?;
-        Some(texts_of_attempt(key, id))
+        let key = self.key_of(&attempt_message(id, next, end), tag)?;
+        let next = String::from_utf8(hex::decode(next).ok()?).ok()?;
+        Some((texts_of_attempt(key, id), next))
     }
 
     /// Returns the token of a session's forms (CSRF). `session` is empty where no one signs in.
@@ -135,17 +146,28 @@ fn texts_of_attempt(key: &hmac::Key, id: &str) -> SignInAttempt {
     SignInAttempt { state: text(b"state"), nonce: text(b"nonce"), verifier: text(b"verifier") }
 }
 
-fn session_message(token: &[u8], end: u64) -> Vec<u8> {
-    [&b"session"[..], &end.to_be_bytes(), &Sha256::digest(token)[..]].concat()
+/// Returns the name of a session for the list of ended ones: the id of its cookie. The id is signed as it is
+/// written, where another spelling of the end (`+1`) or of a tag (`AB`) would pass as the same cookie.
+pub(super) fn name_of(cookie: &str) -> &str {
+    cookie.rsplit('.').nth(1).unwrap_or_default()
+}
+
+/// Returns a random id for a session.
+fn session_id() -> String {
+    hex::encode(random::<16>())
+}
+
+fn session_message(token: &[u8], end: u64, id: &str) -> Vec<u8> {
+    [&b"session"[..], &end.to_be_bytes(), &Sha256::digest(token)[..], id.as_bytes()].concat()
 }
 
 /// Returns the message of a person's cookie. Other settings of the sign-in make another message: a person
 /// whom they no longer admit is out with the reload.
-fn person_message(person: &CookiePerson, config: &ConsoleSignIn, end: u64) -> Vec<u8> {
+fn person_message(person: &CookiePerson, config: &ConsoleSignIn, end: u64, id: &str) -> Vec<u8> {
     // `Debug` shows no secret, and everything that decides about a role.
     let settings = Sha256::digest(format!("{config:?}"));
     let (role, subject) = (role_word(person.role).as_bytes(), person.subject.as_bytes());
-    [&b"person"[..], &end.to_be_bytes(), &settings[..], role, b" ", subject].concat()
+    [&b"person"[..], &end.to_be_bytes(), &settings[..], id.as_bytes(), b" ", role, b" ", subject].concat()
 }
 
 fn role_word(role: ConsoleRole) -> &'static str {
@@ -155,8 +177,8 @@ fn role_word(role: ConsoleRole) -> &'static str {
     }
 }
 
-fn attempt_message(id: &str, end: u64) -> Vec<u8> {
-    [&b"attempt"[..], &end.to_be_bytes(), id.as_bytes()].concat()
+fn attempt_message(id: &str, next: &str, end: u64) -> Vec<u8> {
+    [&b"attempt"[..], &end.to_be_bytes(), id.as_bytes(), b" ", next.as_bytes()].concat()
 }
 
 fn form_message(session: &str) -> Vec<u8> {
@@ -182,11 +204,12 @@ mod tests {
         let (one, rotated) = (keys(&[&old]), keys(&[&new, &old]));
         let tokens = ["a token".into()];
         let cookie = one.session(b"a token", 1_000);
-        let (attempt_cookie, attempt) = one.attempt(1_000);
+        let (attempt_cookie, attempt) = one.attempt(1_000, "tools?q=x");
         for other in [&keys(&[&old]), &rotated] {
             assert!(other.token_of(&cookie, &tokens, 999).is_some());
             assert!(other.is_form_token(&cookie, &one.form_token(&cookie)));
-            assert_eq!(other.attempt_of(&attempt_cookie, 999).as_ref(), Some(&attempt));
+            let begun = Some((attempt.clone(), "tools?q=x".to_owned()));
+            assert_eq!(other.attempt_of(&attempt_cookie, 999), begun);
         }
         let of_new = rotated.session(b"a token", 1_000);
         assert!(one.token_of(&of_new, &tokens, 999).is_none(), "signed with the new one");
@@ -208,6 +231,17 @@ mod tests {
         let longer = cookie.replacen("1000", "9999", 1);
         assert_eq!(key.token_of(&longer, &tokens, 999), None, "its end is signed");
         assert!(!cookie.contains("second"));
+        let same_second = key.session(b"second token", 1_000);
+        assert_ne!(name_of(&same_second), name_of(&cookie), "each sign-in is a session of its own");
+        let (start, tag) = cookie.rsplit_once('.').unwrap();
+        for disguised in
+            [format!("+{cookie}"), format!("0{cookie}"), format!("{start}.{}", tag.to_uppercase())]
+        {
+            assert!(key.token_of(&disguised, &tokens, 999).is_some(), "{disguised}");
+            assert_eq!(name_of(&disguised), name_of(&cookie), "signing out ends it too");
+        }
+        let other_id = cookie.replacen(name_of(&cookie), name_of(&same_second), 1);
+        assert_eq!(key.token_of(&other_id, &tokens, 999), None, "its id is signed");
     }
 
     fn sign_in(operators: &str) -> ConsoleSignIn {
@@ -226,6 +260,7 @@ mod tests {
         let person = CookiePerson { subject: "ann.b@example.com".to_owned(), role: ConsoleRole::Viewer };
         let cookie = key.person_session(&person, &config, 1_000);
         assert_eq!(key.person_of(&cookie, &config, 999), Some(person));
+        assert_eq!(name_of(&cookie).len(), 32, "{cookie}");
         assert_eq!(key.person_of(&cookie, &config, 1_000), None, "it has ended");
         assert_eq!(key.person_of(&cookie, &sign_in("others"), 999), None, "other settings");
         assert_eq!(of_process().person_of(&cookie, &config, 999), None, "another process");
@@ -240,15 +275,19 @@ mod tests {
     #[test]
     fn an_attempt_belongs_to_its_browser_and_its_cookie_reveals_nothing() {
         let key = of_process();
-        let (cookie, attempt) = key.attempt(1_000);
-        assert_eq!(key.attempt_of(&cookie, 999), Some(attempt.clone()));
+        let (cookie, attempt) = key.attempt(1_000, "tools");
+        assert_eq!(key.attempt_of(&cookie, 999), Some((attempt.clone(), "tools".to_owned())));
         assert_eq!(key.attempt_of(&cookie, 1_000), None, "it has ended");
         assert_eq!(of_process().attempt_of(&cookie, 999), None, "another process");
-        assert_ne!(key.attempt(1_000).1, attempt, "each attempt has texts of its own");
+        assert_ne!(key.attempt(1_000, "tools").1, attempt, "each attempt has texts of its own");
         let SignInAttempt { state, nonce, verifier } = attempt;
         assert!(state != nonce && nonce != verifier && (43..=128).contains(&verifier.len()));
         assert!(!cookie.contains(&state) && !cookie.contains(&nonce) && !cookie.contains(&verifier));
         assert_eq!(key.attempt_of(&cookie.replacen("1000", "9999", 1), 999), None, "its end is signed");
+        let elsewhere = cookie.replacen(&hex::encode("tools"), &hex::encode("calls"), 1);
+        assert!(elsewhere != cookie && key.attempt_of(&elsewhere, 999).is_none(), "its page is signed");
+        let (to_overview, _) = key.attempt(1_000, "");
+        assert!(key.attempt_of(&to_overview, 999).is_some_and(|(_, next)| next.is_empty()));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use vmcp_config::Backend;
 use vmcp_console::pages::try_tool::question::{ACTION, AskedQuestion, QUESTION, QuestionKind};
 use vmcp_console::pages::try_tool::{CallEnd, TryTool, try_tool};
-use vmcp_console::schema::{arguments, check, defaults, given};
+use vmcp_console::schema::{arguments, check, defaults, given, required_defaults};
 use vmcp_engine::access::identity::{Identity, Principal};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::codes;
@@ -265,12 +265,14 @@ fn refusal(door: &ConsoleDoor, visitor: &Visitor, tool: &CatalogTool) -> Option<
 fn page(door: &ConsoleDoor, visitor: &Visitor, tool: &CatalogTool, client: &ClientQuery) -> TryTool {
     let config = door.engine().snapshot().config.clone();
     let schema = tool.definition.input_schema.as_deref().and_then(|schema| parsed(schema.get()));
+    let input_schema = schema.unwrap_or_default();
     let spec = config.backends.iter().find(|spec| *spec.name == *tool.backend);
     TryTool {
         name: tool.name.clone(),
         server: tool.backend.to_string(),
         original: tool.definition.name.clone(),
-        input_schema: schema.unwrap_or_default(),
+        given: required_defaults(&input_schema),
+        input_schema,
         refused: refusal(door, visitor, tool),
         client: visitor.is_proved().then(|| client.question(&config, None)),
         no_client: if visitor.is_proved() { "" } else { NEEDS_SIGN_IN },

@@ -18,6 +18,7 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::lists::pages::List;
 
 pub use self::rank::ToolRank;
+pub(in crate::port) use self::reasons::policy as policy_in_words;
 use super::bad_request;
 use crate::port::admin::Admin;
 use vmcp_engine::access::identity::{Identity, Principal};
@@ -162,7 +163,7 @@ pub(in crate::port) fn principal(request: &ExplainRequest, config: &Config) -> R
 }
 
 /// Returns the tool with a listed name, the tool of an alias, or the only tool whose backend calls it so.
-fn named(snapshot: &Snapshot, name: &str) -> Option<Arc<CatalogTool>> {
+pub(in crate::port) fn named(snapshot: &Snapshot, name: &str) -> Option<Arc<CatalogTool>> {
     let catalog = snapshot.unfiltered();
     if let Some(tool) = catalog.tool(name) {
         return Some(Arc::clone(tool));

@@ -21,7 +21,7 @@ const MAX_PAGE_BYTES: usize = 64 << 20;
 const ADDRESSES: [&str; 4] = ["href", "src", "action", "data-live"];
 
 /// Middleware that puts the proxy's prefix before the addresses of an answer.
-pub(in crate::port::console) async fn put_before(request: Request, next: Next) -> Response {
+pub(in crate::port) async fn put_before(request: Request, next: Next) -> Response {
     let prefix = prefix(request.headers()).map(str::to_owned);
     let response = next.run(request).await;
     match prefix {
@@ -131,6 +131,7 @@ mod tests {
             let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost:9090");
             let request = request.header("authorization", format!("Bearer {TOKEN}")).header(PREFIX, "/ops");
             let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+            let request = request.header(header::ACCEPT, "text/html");
             router.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap()
         };
         let page = send("GET", "/console/", "").await;
@@ -139,8 +140,10 @@ mod tests {
             page.contains("href=\"/ops/console/tools\"") && page.contains("src=\"/ops/console/console.js\"")
         );
         assert!(!page.contains("\"/console/"), "{page}");
-        let to_root = send("GET", "/console", "").await;
-        assert_eq!(to_root.headers()[header::LOCATION], "/ops/console/");
+        for root in ["/console", "/"] {
+            let to_root = send("GET", root, "").await;
+            assert_eq!(to_root.headers()[header::LOCATION], "/ops/console/", "{root}");
+        }
         let signed_in = send("POST", "/console/sign-in", &format!("token={}", TOKEN.replace(' ', "+"))).await;
         assert_eq!(signed_in.headers()[header::LOCATION], "/ops/console/");
         let cookie = signed_in.headers()[header::SET_COOKIE].to_str().unwrap();

@@ -19,6 +19,7 @@ use vmcp_console::pages::sign_in::logins::{
 };
 use vmcp_engine::access::outgoing::logins_folder;
 use vmcp_engine::engine::replicas::{ClientLogin, ClientName};
+use vmcp_engine::random::now;
 
 use crate::port::admin::guard::audit::OperatorAddress;
 use crate::port::console::access::{ConsoleDoor, Visitor};
@@ -71,9 +72,10 @@ async fn logins_of_server(config: &Config) -> Vec<ServerLogin> {
         let login = |server: String| {
             // The tokens themselves stay here.
             let tokens = logins.read(&server).ok();
-            let expires = tokens.as_ref().and_then(|tokens| tokens.expires_at).map(time);
+            let expires = tokens.as_ref().and_then(|tokens| tokens.expires_at);
             let is_renewed = tokens.is_some_and(|tokens| tokens.refresh_token.is_some());
-            ServerLogin { server, expires, is_renewed }
+            let is_expired = expires.is_some_and(|at| at <= now());
+            ServerLogin { server, expires: expires.map(time), is_expired, is_renewed }
         };
         names.into_iter().map(login).collect::<Vec<_>>()
     };

@@ -131,7 +131,7 @@ fn hiding_rule(rules: &Aggregation, backend: &str, tool: &CatalogTool) -> String
 }
 
 /// Returns the decision of the policies in words.
-pub(super) fn policy(explanation: &Explanation) -> String {
+pub(in crate::port) fn policy(explanation: &Explanation) -> String {
     let Explanation { allowed, policy, could_allow, errors, shadow } = explanation;
     let mut text = match (allowed, could_allow) {
         (true, _) => format!("allowed by `{policy}`"),
