@@ -15,6 +15,8 @@ use crate::references::Environment;
 
 /// Path of the section.
 const SECTION: &str = "telemetry";
+/// Key of the attributes of the resource. A variable adds those that the file does not name.
+const ATTRIBUTES: &str = "resourceAttributes";
 /// Base URL of the collector of all signals.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// Protocol of all signals.
@@ -81,15 +83,15 @@ pub(crate) fn fill(configuration: &mut Value, variables: Environment<'_>, report
     let Some(section) = section.as_object_mut() else { return };
     for (key, value) in found {
         match (section.get_mut(&key), value) {
-            (Some(Value::Object(own)), Value::Object(added)) if is_signal(&key) => {
+            (Some(Value::Object(own)), Value::Object(added)) if is_signal(&key) || key == ATTRIBUTES => {
                 for (key, value) in added {
                     if own.get(&key).is_none_or(Value::is_null) {
                         own.insert(key, value);
                     }
                 }
             }
+            (Some(Value::Null) | None, value) => drop(section.insert(key, value)),
             (Some(_), _) => {}
-            (None, value) => drop(section.insert(key, value)),
         }
     }
 }
@@ -134,8 +136,10 @@ impl OtelVariables<'_, '_> {
         }
         // A base URL would also get the log records of audit events.
         let endpoint = endpoint.filter(|_| self.speaks_every_protocol());
-        let mut attributes = self.pairs("OTEL_RESOURCE_ATTRIBUTES");
+        let mut attributes = self.attributes("OTEL_RESOURCE_ATTRIBUTES");
         let named = attributes.remove("service.name");
+        // A server with an empty name would not start.
+        let named = named.filter(|name| name.as_str().is_some_and(|name| !name.trim().is_empty()));
         let service = self.get("OTEL_SERVICE_NAME").map(Value::String).or(named);
         let headers = self.headers("OTEL_EXPORTER_OTLP_HEADERS");
         let map = |pairs: Map<String, Value>| (!pairs.is_empty()).then_some(Value::Object(pairs));
@@ -147,7 +151,7 @@ impl OtelVariables<'_, '_> {
             ("headers", map(headers)),
             ("caBundlePath", self.get("OTEL_EXPORTER_OTLP_CERTIFICATE").map(Value::String)),
             ("endpoint", endpoint.map(Value::String)),
-            ("resourceAttributes", map(attributes)),
+            (ATTRIBUTES, map(attributes)),
         ];
         settings.extend(found.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         settings
