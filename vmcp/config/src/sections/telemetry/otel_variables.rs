@@ -19,6 +19,8 @@ const SECTION: &str = "telemetry";
 const ATTRIBUTES: &str = "resourceAttributes";
 /// Base URL of the collector of all signals.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// Sampler of traces.
+const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 /// Protocol of all signals.
 const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
 
@@ -182,6 +184,9 @@ impl OtelVariables<'_, '_> {
             endpoint = self.endpoint(variables.endpoint, protocol == Ok(OtlpProtocol::Grpc));
         }
         let mut is_wanted = self.is_wanted(variables.exporter);
+        if variables.signal == Signal::Traces && self.drops_every_trace() {
+            is_wanted = Some(false);
+        }
         let is_given = collector.is_some() || endpoint.is_some();
         if has_endpoint {
             // The file asks for the signal: no variable switches it off.
@@ -255,6 +260,12 @@ impl OtelVariables<'_, '_> {
         }
         self.ignored(name, "it names no exporter that is known here", "use otlp or none");
         None
+    }
+
+    /// True for the sampler that keeps no trace, whatever the caller decided. `parentbased_always_off` keeps
+    /// those that the caller samples.
+    fn drops_every_trace(&self) -> bool {
+        !self.writes("samplingRate") && self.word(SAMPLER).as_deref() == Some("always_off")
     }
 
     /// True if vmcp speaks the protocol of every signal.

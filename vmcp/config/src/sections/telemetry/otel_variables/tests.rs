@@ -150,6 +150,19 @@ fn each_sampler_of_the_specification_is_a_share() {
 }
 
 #[test]
+fn the_sampler_that_keeps_nothing_follows_no_caller() {
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+    let exported = |file: &str, sampler: &str| {
+        let telemetry = loaded(file, &[endpoint, ("OTEL_TRACES_SAMPLER", sampler)]).config.telemetry;
+        [telemetry.traces.is_some(), telemetry.metrics.is_some()]
+    };
+    assert_eq!(exported("{}", "always_off"), [false, true]);
+    assert_eq!(exported("{}", "parentbased_always_off"), [true, true], "a caller's trace goes on");
+    assert_eq!(exported("telemetry: { samplingRate: '0.5' }", "always_off"), [true, true], "the file speaks");
+    assert_eq!(exported("telemetry: { tracingEnabled: true }", "always_off"), [true, true]);
+}
+
+#[test]
 fn the_letter_case_of_words_does_not_count() {
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317/base");
     let telemetry = |variable: (&str, &str)| loaded("{}", &[endpoint, variable]).config.telemetry;

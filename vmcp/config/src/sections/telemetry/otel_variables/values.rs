@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{OtelVariables, SECTION};
+use super::{OtelVariables, SAMPLER, SECTION};
 use crate::values::headers::{MAX_HEADERS, is_reserved_header, is_token_char, value_fault};
 
 impl OtelVariables<'_, '_> {
@@ -60,7 +60,7 @@ impl OtelVariables<'_, '_> {
 
     /// Returns the share of traces that the sampler keeps.
     pub(super) fn sampling_rate(&mut self) -> Option<Value> {
-        let (name, argument) = ("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG");
+        let (name, argument) = (SAMPLER, "OTEL_TRACES_SAMPLER_ARG");
         let sampler = self.word(name)?;
         let rate = match sampler.strip_prefix("parentbased_").unwrap_or(&sampler) {
             "always_on" => "1".to_owned(),

@@ -90,7 +90,7 @@ const PRINTED: [(&str, &str); 41] = [
     ("exec server --api-key zebra7 --verbose", "zebra7"),
     ("random 9f86d081884c7d659a2feaa0c55ad015", "9f86d081884c7d659a2feaa0c55ad015"),
     ("Authorization: Token zebra26", "zebra26"),
-    ("Authorization: Bearer z27", "z27"),
+    ("Authorization: Bearer zeb27", "zeb27"),
     ("Authorization: Digest username=\"bob\", response=\"zebra28\"", "zebra28"),
     ("{\"password\": \"two words zebra29\"}", "words zebra29"),
     ("password%3Dzebra30", "zebra30"),
