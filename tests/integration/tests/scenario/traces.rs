@@ -200,8 +200,8 @@ async fn spans_follow_the_conventions_for_mcp() {
     assert_eq!((&*read.name, &*text(read, "mcp.resource.uri")), ("resources/read", "none://such?secret=1"));
 }
 
-/// A server sends its questions: for them the roles swap. vmcp gets one as a client, and sends it as a server;
-/// the client that answers gets its trace.
+/// A server sends its questions: for them the roles swap. vmcp gets one as a client, and sends it as a
+/// server; the client that answers gets its trace.
 #[tokio::test]
 async fn a_question_is_a_server_span_below_the_exchange_and_a_client_span() {
     let collector = Collector::start().await;

@@ -32,7 +32,7 @@ const SCHEMES: [&str; 10] = [
 /// Further last words in names of secrets.
 const SECRET_WORDS: [&str; 9] =
     ["key", "sig", "signature", "hmac", "assertion", "verifier", "otp", "pin", "bearer"];
-/// Words beside `key` in names of keys that are none of a lock.
+/// Words beside `key` in names of keys that open nothing.
 const OPEN_KEYS: [&str; 6] = ["public", "primary", "foreign", "cache", "sort", "partition"];
 /// Names of digests and ids, which look random and are public.
 const NAMES_OF_DIGESTS: [&str; 5] = ["hash", "digest", "sha256", "trace", "version"];

@@ -15,7 +15,7 @@ use crate::references::Environment;
 
 /// Path of the section.
 const SECTION: &str = "telemetry";
-/// Key of the attributes of the resource. A variable adds those that the file does not name.
+/// Key of the attributes of the resource. A variable adds the attributes that the file lacks.
 const ATTRIBUTES: &str = "resourceAttributes";
 /// Base URL of the collector of all signals.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -263,7 +263,7 @@ impl OtelVariables<'_, '_> {
     }
 
     /// True for the sampler that keeps no trace, whatever the caller decided. `parentbased_always_off` keeps
-    /// those that the caller samples.
+    /// the traces that the caller samples.
     fn drops_every_trace(&self) -> bool {
         !self.writes("samplingRate") && self.word(SAMPLER).as_deref() == Some("always_off")
     }

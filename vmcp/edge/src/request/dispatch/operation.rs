@@ -59,7 +59,7 @@ impl From<&Peer> for Sender {
     }
 }
 
-/// Begins the operation of a message that is no request to a handler: `initialize`, `subscriptions/listen`,
+/// Begins the operation of a message without a handler: `initialize`, `subscriptions/listen`,
 /// or a notification, which has no id.
 pub(crate) fn begin_message(
     edge: &Edge,

@@ -203,8 +203,8 @@ pub fn reset_module(module: &str) -> Result<bool, LevelError> {
     levels.put_in_force(changes, until).map(|()| is_over)
 }
 
-/// False for a name that begins like one of vmcp's crates and is none. A filter takes the begin of a name too,
-/// and the modules of libraries are unknown here.
+/// False for a name that begins with `vmcp` and names none of its crates. A filter takes the begin of a name
+/// too, and the modules of libraries are unknown here.
 fn may_exist(module: &str) -> bool {
     let (name, is_whole) = module.split_once("::").map_or((module, false), |(name, _)| (name, true));
     let fits = |known: &&str| if is_whole { **known == *name } else { known.starts_with(name) };

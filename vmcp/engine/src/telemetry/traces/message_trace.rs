@@ -20,7 +20,7 @@ pub fn trace_of_params(params: Option<&RawValue>) -> TraceContext {
 }
 
 /// Returns parameters with the trace of a span in `_meta`; `None` for the empty span, and for parameters
-/// that are no object.
+/// of another type than an object.
 pub fn params_in_trace(params: Option<&RawValue>, span: &TraceSpan) -> Option<Box<RawValue>> {
     if span.is_none() {
         return None;
