@@ -10,6 +10,7 @@ use tokio_util::sync::DropGuard;
 use tracing::Instrument as _;
 use vmcp_config::status::BackendStatus;
 use vmcp_model::discovered::Discovered;
+use vmcp_wire::era::Revision;
 use vmcp_wire::level::Level;
 
 use crate::call;
@@ -17,7 +18,7 @@ use crate::call::{legacy_probe, session_lease, subscribe};
 use crate::policy::facts::Facts;
 use crate::policy::settings::BackendSettings;
 use crate::request::SessionId;
-use crate::request::{CallError, Request, Response, RpcOutcome, Subscriber};
+use crate::request::{CallError, Request, Response, RpcOutcome, ServerNetwork, Subscriber};
 use crate::sharing::core::{BackendCore, ListingOutcome};
 use crate::sharing::session_listings::SessionListing;
 use crate::transport::LinkError;
@@ -121,6 +122,17 @@ impl Backend {
     /// The configuration that the backend was started with.
     pub fn spec(&self) -> &vmcp_config::Backend {
         &self.0.shared.facts.spec
+    }
+
+    /// The way to the server, for telemetry.
+    pub fn network(&self) -> &Arc<ServerNetwork> {
+        &self.0.shared.facts.network
+    }
+
+    /// Returns the revision that the server spoke when it was listed, if it was.
+    pub fn revision(&self) -> Option<Revision> {
+        let listed = self.0.shared.discovered.borrow();
+        listed.as_ref().and_then(|listed| Revision::parse(listed.revision.as_deref()?))
     }
 
     /// The status for operators, as of now.

@@ -45,7 +45,8 @@ pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, ClientInstance, ConnectionObserver,
     CredentialError, CredentialSource, DEFAULT_DEADLINE, Denier, Detail, Downstream, EndedSession, Event,
     EventMap, EventReceiver, EventSender, NotQueued, Principal, Question, Request, Response, RpcOutcome,
-    SessionId, SharedCredentials, Subscriber, Transmission, UnprovedRequest, event_queue, uncollected,
+    ServerNetwork, SessionId, SharedCredentials, Subscriber, Transmission, UnprovedRequest, event_queue,
+    uncollected,
 };
 pub use sharing::session_listings::SessionListing;
 pub use transport::observe_request_ids;

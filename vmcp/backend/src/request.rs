@@ -9,6 +9,7 @@ pub(crate) mod event;
 pub(crate) mod event_queue;
 pub(crate) mod outcome;
 pub(crate) mod principal;
+pub(crate) mod server_network;
 pub(crate) mod transmission;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub use crate::request::event::{Downstream, Event, Question, SessionId};
 pub use crate::request::event_queue::{EventMap, EventReceiver, EventSender, NotQueued, event_queue};
 pub use crate::request::outcome::{RpcOutcome, uncollected};
 pub use crate::request::principal::Principal;
+pub use crate::request::server_network::ServerNetwork;
 pub use crate::request::transmission::Transmission;
 
 /// Default of [`Request::deadline`]: one minute without answer or progress.

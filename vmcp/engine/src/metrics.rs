@@ -1,7 +1,7 @@
 //! Every metric of the server, in one place: names, help and labels.
 //!
-//! Cardinality is bounded: backend names come from the configuration, at most 1,000 tool names from the
-//! catalog; all other label values are fixed words. No text of a client is ever a label. The encoder appends
+//! Cardinality is bounded: names and addresses of backends come from the configuration, at most 1,000 names
+//! of tools and 1,000 of prompts from the catalog; all other label values are fixed words. No text of a client is ever a label. The encoder appends
 //! `_total` to counters.
 
 mod backend_connections;
@@ -24,7 +24,7 @@ use calls::BackendCalls;
 pub use exemplars::TraceLabels;
 pub(crate) use operations::OTHER;
 pub use operations::{ClientOperation, ServerOperation, ServerSession, code_label, method_label};
-use operations::{ToolNames, operation_histogram, traced_operation_histogram};
+use operations::{LabelNames, operation_histogram, traced_operation_histogram};
 pub(crate) use shares::CountedShares;
 pub use shares::{ShareDirectory, ShareState};
 
@@ -195,7 +195,8 @@ macro_rules! metrics {
         pub struct Metrics {
             registry: Registry,
             calls: BackendCalls,
-            tool_names: ToolNames,
+            tool_names: LabelNames,
+            prompt_names: LabelNames,
             rendering: Mutex<()>,
             /// Things of clients that are counted against limits.
             pub shares: ShareDirectory,
@@ -214,9 +215,10 @@ macro_rules! metrics {
                     let $field: $type = $make;
                     registry.register($name, $help.trim().trim_end_matches('.'), $field.clone());
                 )*
-                let (calls, tool_names) = (BackendCalls::default(), ToolNames::default());
+                let calls = BackendCalls::default();
+                let (tool_names, prompt_names) = (LabelNames::default(), LabelNames::default());
                 let (rendering, shares) = (Mutex::default(), ShareDirectory::default());
-                Metrics { registry, calls, tool_names, rendering, shares, $($field,)* }
+                Metrics { registry, calls, tool_names, prompt_names, rendering, shares, $($field,)* }
             }
         }
     };

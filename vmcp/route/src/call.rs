@@ -29,7 +29,7 @@ pub(crate) mod input_rounds;
 mod outgoing;
 pub mod question_source;
 mod rights;
-mod send;
+pub(super) mod send;
 mod shown_arguments;
 pub(super) mod task_calls;
 

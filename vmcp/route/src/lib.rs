@@ -16,6 +16,7 @@ mod subject;
 mod tools;
 
 pub use answer::{Answer, ArrivingAnswer, Content, ScopeChallenge, StepUp};
+pub use call::send::question_span;
 pub use call::task_calls::task_names;
 pub use call::{CONFIRMATION_PREFIX, question_source};
 pub use caller::{CallContext, Caller, Consent};

@@ -5,9 +5,10 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use vmcp_backend::EndedSession;
+use vmcp_backend::{EndedSession, ServerNetwork};
 use vmcp_edge::port::admin_routes::ADMIN_ROUTES;
 use vmcp_engine::telemetry::metrics::{
     BackendLabels, CertificateLabels, ChangeLabels, ClientOperation, ContextLabels, DecisionPointLabels,
@@ -35,16 +36,21 @@ fn metrics_page() {
     let server = ServerOperation {
         mcp_method_name: "tools/call",
         gen_ai_tool_name: metrics.tool_name("time_now"),
+        gen_ai_prompt_name: Arc::default(),
         error_type: "",
         network_transport: "tcp",
         mcp_protocol_version: "2026-07-28",
     };
     metrics.count_server_operation(&server, Duration::from_millis(1), None);
+    let network = ServerNetwork { transport: "pipe", protocol: "", address: "".into(), port: None };
+    let network = Arc::new(network);
     let client = ClientOperation {
         mcp_method_name: "tools/call",
         gen_ai_tool_name: metrics.tool_name("now"),
+        gen_ai_prompt_name: Arc::default(),
         error_type: "",
-        network_transport: "tcp",
+        mcp_protocol_version: "2026-07-28",
+        network: Arc::clone(&network),
         backend: backend().into(),
     };
     metrics.count_client_operation(&client, Duration::from_millis(1), None);
@@ -52,7 +58,7 @@ fn metrics_page() {
     metrics.count_server_session(&session, Duration::from_secs(1));
     let ended = EndedSession {
         backend: "time",
-        is_program: true,
+        network: &network,
         revision: "2025-11-25",
         lived: Duration::from_secs(1),
     };

@@ -145,10 +145,13 @@ async fn spans_follow_the_conventions_for_mcp() {
         ("jsonrpc.request.id", "one"),
         ("mcp.protocol.version", "2026-07-28"),
         ("network.transport", "tcp"),
+        ("network.protocol.name", "http"),
+        ("network.protocol.version", "1.1"),
         ("client.address", "127.0.0.1"),
     ] {
         assert_eq!(text(root, key), value, "{key} of {root:#?}");
     }
+    assert!(text(root, "client.port").parse::<u16>().is_ok_and(|port| port > 0), "{root:#?}");
     assert_eq!((root.kind, &root.failure, &*root.parent), (2, &None, PARENT));
     assert_eq!(root.links, [AMBIENT], "the span of the HTTP request");
     let exchange = spans.iter().find(|span| span.kind == 3 && span.name.ends_with("echo"));
@@ -197,9 +200,10 @@ async fn spans_follow_the_conventions_for_mcp() {
     assert_eq!((&*read.name, &*text(read, "mcp.resource.uri")), ("resources/read", "none://such?secret=1"));
 }
 
-/// A server sends its questions: for them the roles swap, and the client gets their trace.
+/// A server sends its questions: for them the roles swap. vmcp gets one as a client, and sends it as a
+/// server; the client that answers gets its trace.
 #[tokio::test]
-async fn a_question_to_a_client_is_a_client_span_below_the_exchange() {
+async fn a_question_is_a_server_span_below_the_exchange_and_a_client_span() {
     let collector = Collector::start().await;
     let old = Fixture::rmcp("old", "legacy").await;
     let telemetry = json!({"telemetry": {"endpoint": collector.endpoint, "samplingRate": "1.0"}});
@@ -217,12 +221,79 @@ async fn a_question_to_a_client_is_a_client_span_below_the_exchange() {
     let answer = messages.next().await.expect("an answer");
     assert!(answer.get("result").is_some(), "{answer}");
     let spans = trace_with(&collector, "tools/call old_test_elicitation").await;
-    let asked = find(&spans, "elicitation/create");
+    let of_kind = |kind: i32| {
+        let found = spans.iter().find(|span| span.name == "elicitation/create" && span.kind == kind);
+        found.unwrap_or_else(|| panic!("no question of kind {kind} in {spans:#?}"))
+    };
     let exchange = find(&spans, "tools/call test_elicitation");
-    assert_eq!((asked.kind, &asked.parent, &asked.failure), (3, &exchange.id, &None), "{spans:#?}");
-    assert_eq!(asked.attribute("mcp.method.name"), Some("elicitation/create"));
+    let (received, asked) = (of_kind(2), of_kind(3));
+    assert_eq!((&received.parent, &received.failure), (&exchange.id, &None), "{spans:#?}");
+    assert_eq!((&asked.parent, &asked.failure), (&received.id, &None), "{spans:#?}");
+    for span in [received, asked] {
+        assert_eq!(span.attribute("mcp.method.name"), Some("elicitation/create"), "{span:#?}");
+        assert_eq!(span.attribute("network.transport"), Some("tcp"), "{span:#?}");
+    }
+    assert!(received.attribute("jsonrpc.request.id").is_some(), "the backend's id: {received:#?}");
+    assert_eq!(asked.attribute("jsonrpc.request.id"), question["id"].as_str(), "{asked:#?}");
+    assert_eq!(asked.attribute("mcp.protocol.version"), Some("2025-11-25"), "{asked:#?}");
+    let call = find(&spans, "tools/call old_test_elicitation");
+    assert_eq!(asked.attribute("mcp.session.id"), call.attribute("mcp.session.id"), "{asked:#?}");
     let expected = format!("00-{TRACE}-{}-01", asked.id);
     assert_eq!(question["params"]["_meta"]["traceparent"], expected, "{question}");
+}
+
+/// Messages without a handler: the handshake of a session, its notifications, a stream of changes.
+#[tokio::test]
+async fn every_message_of_a_client_is_an_operation() {
+    let (collector, _echo, vmcp, client) = traced().await;
+    let session = vmcp.legacy().await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
+    session.notify("notifications/roots/list_changed", json!({"_meta": meta})).await;
+    session.notify("notifications/made/up", json!({"_meta": meta})).await;
+    let stream = client.open("subscriptions/listen", json!({"notifications": {}, "_meta": meta})).await;
+    assert_eq!(stream.status(), 200);
+    let spans = trace_with(&collector, "subscriptions/listen").await;
+    let changed = find(&spans, "notifications/roots/list_changed");
+    assert_eq!((changed.kind, &*changed.parent, &changed.failure), (2, PARENT, &None), "{changed:#?}");
+    assert_eq!(changed.attribute("jsonrpc.request.id"), None, "a notification has no id: {changed:#?}");
+    assert_eq!(changed.attribute("mcp.protocol.version"), Some("2025-11-25"), "{changed:#?}");
+    let made_up =
+        spans.iter().find(|span| span.attribute("mcp.method.name") == Some("notifications/made/up"));
+    assert_eq!(made_up.map(|span| &*span.name), Some("_OTHER"), "a client's text is in no name");
+    let all = collector.spans();
+    let opened = all.iter().find(|span| span.name == "initialize");
+    let opened = opened.unwrap_or_else(|| panic!("no initialize in {all:#?}"));
+    let opened = (opened.kind, opened.attribute("mcp.session.id"), opened.attribute("jsonrpc.request.id"));
+    assert_eq!(opened.0, 2, "{all:#?}");
+    assert_eq!(opened.1, changed.attribute("mcp.session.id"), "the session that it opened");
+    assert!(opened.2.is_some(), "{all:#?}");
+    let text = vmcp.metrics().await;
+    for method in ["initialize", "notifications/initialized", "subscriptions/listen", "_OTHER"] {
+        let label = format!("mcp_server_operation_duration_seconds_count{{mcp_method_name=\"{method}\"");
+        assert!(text.contains(&label), "{label} is missing in {text}");
+    }
+}
+
+/// Spans have the code that the server wrote, and labels one of a fixed set.
+#[tokio::test]
+async fn a_code_that_a_server_made_up_is_in_spans_and_in_no_label() {
+    let (collector, _echo, vmcp, client) = traced().await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
+    let arguments = json!({"code": -31_999, "message": "no"});
+    client
+        .request("tools/call", json!({"name": "echo_rpc_error", "arguments": arguments, "_meta": meta}))
+        .await;
+    let spans = trace_with(&collector, "tools/call echo_rpc_error").await;
+    for name in ["tools/call echo_rpc_error", "tools/call rpc_error"] {
+        let span = spans.iter().find(|span| span.name == name);
+        let span = span.unwrap_or_else(|| panic!("no {name} in {spans:#?}"));
+        for key in ["error.type", "rpc.response.status_code"] {
+            assert_eq!(span.attribute(key), Some("-31999"), "{key} of {span:#?}");
+        }
+    }
+    let text = vmcp.metrics().await;
+    assert!(!text.contains("-31999"), "{text}");
+    assert!(text.contains(r#"error_type="_OTHER",rpc_response_status_code="_OTHER""#), "{text}");
 }
 
 #[tokio::test]

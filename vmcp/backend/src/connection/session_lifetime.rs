@@ -6,14 +6,14 @@ use std::time::Instant;
 use vmcp_wire::era::{Era, Revision};
 
 use crate::policy::facts::Facts;
-use crate::request::{ConnectionObserver, EndedSession};
+use crate::request::{ConnectionObserver, EndedSession, ServerNetwork};
 
 /// Part of a connection of the legacy era; dropped with it.
 #[derive(Debug)]
 pub(super) struct SessionLifetime {
     observer: Arc<dyn ConnectionObserver>,
     backend: Arc<str>,
-    is_program: bool,
+    network: Arc<ServerNetwork>,
     revision: Revision,
     began: Instant,
 }
@@ -24,7 +24,7 @@ impl SessionLifetime {
         (revision.era() == Era::Legacy).then(|| Self {
             observer: Arc::clone(&facts.settings().connection_observer),
             backend: Arc::clone(&facts.spec.name),
-            is_program: facts.spec.starts_process(),
+            network: Arc::clone(&facts.network),
             revision,
             began: Instant::now(),
         })
@@ -35,7 +35,7 @@ impl Drop for SessionLifetime {
     fn drop(&mut self) {
         self.observer.session_ended(&EndedSession {
             backend: &self.backend,
-            is_program: self.is_program,
+            network: &self.network,
             revision: self.revision.as_str(),
             lived: self.began.elapsed(),
         });

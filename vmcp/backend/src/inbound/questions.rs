@@ -96,6 +96,7 @@ impl OpenQuestions {
             open.last
         };
         let question = Question {
+            id: Some(request.id.get().into()),
             method: request.method.as_ref().into(),
             params: request.params.map(ToOwned::to_owned),
             answer,

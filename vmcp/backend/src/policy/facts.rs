@@ -20,6 +20,7 @@ use crate::policy::stream_floods::StreamFloods;
 use crate::program::last_words::LastWords;
 use crate::program::package_runner::{PackageRun, PinnedProgram, PinnedPrograms};
 use crate::program::program_activity::ProgramActivity;
+use crate::request::ServerNetwork;
 use crate::server_log::operator_log::OperatorLog;
 
 /// Configuration of a backend and its signals. The lower rooms take these instead of the whole
@@ -28,6 +29,8 @@ use crate::server_log::operator_log::OperatorLog;
 pub(crate) struct Facts {
     /// The backend's configuration.
     pub(crate) spec: vmcp_config::Backend,
+    /// The way to the server, for telemetry.
+    pub(crate) network: Arc<ServerNetwork>,
     /// Limits and intervals; `connection_timeout`, `ca_bundle_path` and `preconnect` of `spec`, or of a
     /// reload, are part of them.
     settings: ArcSwap<BackendSettings>,
@@ -64,11 +67,13 @@ impl Facts {
 
     pub(crate) fn new(spec: vmcp_config::Backend, settings: BackendSettings) -> Self {
         let headers = Arc::new(ConfiguredHeaders::new(spec.transport.headers()));
+        let network = Arc::new(ServerNetwork::from(&spec.transport));
         let settings = ArcSwap::from_pointee(of_backend(&spec, settings));
         let secrets = Arc::new(ArcSwap::from_pointee(spec.known_secrets.clone()));
         let last_words = Arc::new(LastWords::new(spec.known_secrets.clone()));
         Self {
             spec,
+            network,
             settings,
             headers,
             secrets,

@@ -1,17 +1,20 @@
 //! [`ConnectionObserver`]: receiver of facts about connections, for metrics.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use vmcp_config::status::BackendState;
+
+use crate::request::server_network::ServerNetwork;
 
 /// An upstream session that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedSession<'a> {
     /// The backend's configured name.
     pub backend: &'a str,
-    /// True if the backend is a program, reached by its standard streams.
-    pub is_program: bool,
+    /// The way to the backend.
+    pub network: &'a Arc<ServerNetwork>,
     /// Revision of the protocol.
     pub revision: &'static str,
     /// Time from the handshake to the end.

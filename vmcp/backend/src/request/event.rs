@@ -24,6 +24,8 @@ pub enum Event {
 /// A backend's request to its client: `elicitation/create`, `sampling/createMessage`, `roots/list`.
 #[derive(Debug)]
 pub struct Question {
+    /// The backend's JSON-RPC id, as JSON; `None` for a question of vmcp itself.
+    pub id: Option<Box<str>>,
     /// JSON-RPC method.
     pub method: Box<str>,
     /// Its parameters.

@@ -226,10 +226,10 @@ pub const ADMIN_ROUTES: [AdminRoute; 41] = [
         path: "/admin/log-level",
         wants_token: true,
         query: "`level`: off, error, warn, info, debug or trace; `module`: only this one's, else all of vmcp's own; `for`: the \
-                time after which all changes end; or `reset=true`: the levels of the start",
+                time after which all changes end; or `reset=true`: the levels of the start, with `module` that of one",
         answer: "application/json",
         purpose: "Changes the level of log lines while the process runs, and answers as GET does; 400 for a wrong level, \
-                  module or time.",
+                  module, time or parameter.",
     },
     AdminRoute {
         method: "POST",

@@ -13,7 +13,7 @@ mod wake_gate;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -103,7 +103,7 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
         let mut request = RequestContext {
             stack: self.stack.clone(),
             engine: self.engine.clone(),
-            from: from.ip(),
+            from,
             connection: ConnectionId::next(),
             certificate: None,
         };
@@ -290,7 +290,7 @@ async fn drive<C: Future>(
 struct RequestContext<S> {
     stack: S,
     engine: Engine,
-    from: IpAddr,
+    from: SocketAddr,
     connection: ConnectionId,
     certificate: Option<Arc<ClientCertificate>>,
 }
@@ -313,8 +313,11 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
                 if let Some(certificate) = certificate {
                     head.extensions.insert(certificate);
                 }
-                let from = client_address(from, &head.headers, &snapshot.config.server.trusted_proxies);
-                let arrival = Arrival { head: Box::new(head), body, reading, from, connection, snapshot };
+                let (peer, port) = (from.ip(), from.port());
+                let from = client_address(peer, &head.headers, &snapshot.config.server.trusted_proxies);
+                let port = (from.to_canonical() == peer.to_canonical()).then_some(port);
+                let head = Box::new(head);
+                let arrival = Arrival { head, body, reading, from, port, connection, snapshot };
                 let mut response = poll_when_woken(pin!(stack.call(arrival))).await;
                 response.body_mut().end(answering);
                 if activity.closes_after_answer() {

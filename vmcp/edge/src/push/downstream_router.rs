@@ -12,7 +12,6 @@ use std::task::Poll;
 use bytes::Bytes;
 use tokio::sync::Notify;
 use vmcp_backend::{Downstream, Event, Question, SessionId};
-use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{Message, Notification};
 use vmcp_wire::level::Level;
@@ -29,6 +28,8 @@ use vmcp_engine::access::identity::PrincipalKey;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::Generation;
 use vmcp_engine::telemetry::metrics::Metrics;
+use vmcp_engine::telemetry::traces::TraceContext;
+use vmcp_route::question_span::{self, AskingServer};
 use vmcp_route::{CallContext, Caller, question_source, subscriptions, task_names};
 
 /// Separators of a URI at which it is cut, counted from its end. An update may name a part of the subscribed
@@ -285,8 +286,7 @@ impl DownstreamRouter {
     fn ask(&self, session: SessionId, question: Question) {
         let Some(registered) = self.sessions.get(session) else { return };
         let Some(mut asked) = self.questions.ask(registered.principal, session) else { return };
-        let params = question.params.as_deref().map(JsonRope::from);
-        let message = rpc::question(asked.id(), &question.method, params);
+        let message = asked.message(&question, None);
         if self.post(&registered.mailbox, None, message.into()) != Posted::Queued {
             return;
         }
@@ -314,7 +314,7 @@ impl Downstream for DownstreamRouter {
             // Dropped, which tells the backend.
             return;
         }
-        let bridges = snapshot.is_some_and(|now| now.bridge);
+        let bridges = snapshot.as_ref().is_some_and(|now| now.bridge);
         let event = if bridges { Some(event) } else { question_source::named(event, backend) };
         // A question that cannot be read is dropped, too.
         let Some(event) = event else { return };
@@ -326,7 +326,14 @@ impl Downstream for DownstreamRouter {
                     self.route_notification(backend, session, &notification);
                 }
             }
-            (Event::Question(question), Some(session)) => self.ask(session, question),
+            (Event::Question(question), Some(session)) => {
+                let asking = snapshot.as_ref().and_then(|now| now.backends.get(backend));
+                let question = match asking.map(AskingServer::from) {
+                    Some(server) => question_span::followed(question, &TraceContext::default(), &server),
+                    None => question,
+                };
+                self.ask(session, question);
+            }
             (Event::Question(_), None) => {}
         }
     }

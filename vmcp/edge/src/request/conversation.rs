@@ -17,13 +17,12 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::{Event, RpcOutcome, event_queue};
-use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::keys::INPUT_RESPONSES;
 use vmcp_wire::owned::OwnedRequest;
-use vmcp_wire::rpc::{self, RpcError};
+use vmcp_wire::rpc::RpcError;
 use vmcp_wire::sealed::request_state::Continuation;
 
 use super::client_state::parked;
@@ -34,7 +33,7 @@ use super::encoded_response::EncodedResponse;
 use super::lists;
 use super::running_call::RunningCall;
 use crate::session::peer::Peer;
-use crate::session::pending_questions::PendingQuestion;
+use crate::session::pending_questions::{ClientNetwork, PendingQuestion};
 use client::{Client, ResumedRequest};
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::random::now;
@@ -92,6 +91,11 @@ impl Conversation {
             principal: peer.principal.clone(),
             era: peer.era,
             session: peer.session,
+            network: ClientNetwork {
+                revision: peer.revision,
+                transport: peer.transport,
+                http_version: peer.http_version,
+            },
             capabilities: peer.client.capabilities.clone(),
             request: request.clone(),
             resumed: None,
@@ -234,10 +238,9 @@ impl Conversation {
                 None
             }
             Event::Question(question) => {
-                let asked =
+                let mut asked =
                     self.client.edge.questions.ask(self.client.principal.key(), self.client.session?)?;
-                let params = question.params.as_deref().map(JsonRope::from);
-                let message = rpc::question(asked.id(), &question.method, params);
+                let message = asked.message(&question, Some(self.client.network));
                 self.open.push(OpenQuestion { asked, answer: question.answer });
                 Some(message)
             }

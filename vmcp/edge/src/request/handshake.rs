@@ -59,6 +59,11 @@ pub(crate) fn initialize(
     Ok((session, id, result))
 }
 
+/// Returns the revision that `initialize` is answered with.
+pub(crate) fn negotiated(params: &OwnedParams) -> Revision {
+    Revision::negotiate(&params.get_str("protocolVersion").unwrap_or_default())
+}
+
 /// Returns the client's info in at most `room` bytes, if that can be had by leaving out what is for display:
 /// icons may be pictures in `data:` URLs, and the info travels in the session id.
 fn info_that_fits(info: &RawValue, room: usize) -> String {

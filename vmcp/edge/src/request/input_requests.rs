@@ -69,7 +69,7 @@ mod tests {
         let ask = |asked: &mut InputRequests, params: &str| {
             let (answer, answered) = oneshot::channel();
             let params = RawValue::from_string(params.into()).ok();
-            asked.push(Question { method: "elicitation/create".into(), params, answer });
+            asked.push(Question { id: None, method: "elicitation/create".into(), params, answer });
             answered
         };
         let mut first = ask(&mut asked, r#"{"message":"1"}"#);

@@ -41,6 +41,10 @@ pub(crate) struct Peer {
     pub(crate) life: SessionLife,
     /// The transport, as OpenTelemetry names it: `tcp` or `pipe`.
     pub(crate) transport: &'static str,
+    /// The version of HTTP, as OpenTelemetry names it, such as `1.1`.
+    pub(crate) http_version: Option<&'static str>,
+    /// The client's port, where its address is that of the connection.
+    pub(crate) port: Option<u16>,
 }
 
 impl Peer {
@@ -62,6 +66,8 @@ impl Peer {
             session: None,
             life: SessionLife::PROCESS,
             transport: telemetry::TCP,
+            http_version: None,
+            port: None,
         }
     }
 
@@ -78,6 +84,8 @@ impl Peer {
             session: Some(known.session.id),
             life: SessionLife::from(&known.session),
             transport: telemetry::TCP,
+            http_version: None,
+            port: None,
         }
     }
 }

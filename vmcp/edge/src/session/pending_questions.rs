@@ -7,21 +7,27 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use arc_swap::ArcSwap;
 use futures::FutureExt as _;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-use vmcp_backend::{RpcOutcome, SessionId};
+use vmcp_backend::{Question, RpcOutcome, SessionId};
+use vmcp_json::json_rope::JsonRope;
 use vmcp_json::text;
+use vmcp_wire::era::Revision;
 use vmcp_wire::{methods, rpc};
 
 use vmcp_engine::access::identity::PrincipalKey;
 use vmcp_engine::access::principal_shares::{Held, PrincipalShares};
 use vmcp_engine::random::random;
+use vmcp_engine::telemetry::TCP;
 use vmcp_engine::telemetry::metrics::Metrics;
+use vmcp_engine::telemetry::traces::TraceSpan;
+use vmcp_route::question_span;
 
 /// Open questions of this process, as a backstop; one more is refused.
 const MAX_QUESTIONS: usize = 40_000;
@@ -105,7 +111,8 @@ impl PendingQuestions {
         let id = format!("{}{}{separator}{home}", self.process, hex::encode(random::<16>())).into_boxed_str();
         let (answer, answered) = oneshot::channel();
         open.sessions.entry(session).or_default().insert(id.clone(), OpenQuestion { answer, _held: held });
-        Some(PendingQuestion { questions: Arc::clone(self), session, id, answered })
+        let span = TraceSpan::none();
+        Some(PendingQuestion { questions: Arc::clone(self), session, id, answered, span })
     }
 
     /// Hands the client's answer to the code that waits for it. A late answer, to a question that is no
@@ -153,6 +160,17 @@ impl QuestionTable {
     }
 }
 
+/// The way to a client, as telemetry names it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientNetwork {
+    /// Revision of the protocol.
+    pub(crate) revision: Revision,
+    /// `tcp` or `pipe`.
+    pub(crate) transport: &'static str,
+    /// Version of HTTP.
+    pub(crate) http_version: Option<&'static str>,
+}
+
 /// An open question; dropping it closes it.
 #[derive(Debug)]
 pub(crate) struct PendingQuestion {
@@ -160,12 +178,27 @@ pub(crate) struct PendingQuestion {
     session: SessionId,
     id: Box<str>,
     answered: oneshot::Receiver<RpcOutcome>,
+    /// The span of the question, once it is sent.
+    span: TraceSpan,
 }
 
 impl PendingQuestion {
-    /// Returns the id under which the client answers.
-    pub(crate) fn id(&self) -> &str {
-        &self.id
+    /// Encodes a question for the client, under the id by which the client answers. Begins its span, of kind
+    /// CLIENT, which ends with the answer.
+    pub(crate) fn message(&mut self, question: &Question, client: Option<ClientNetwork>) -> Vec<u8> {
+        let (span, traced) = question_span::sent(question, |open| {
+            open.text("jsonrpc.request.id", &self.id);
+            open.text("mcp.session.id", &hex::encode(self.session));
+            if let Some(client) = client {
+                open.text("mcp.protocol.version", client.revision.as_str());
+                open.text("network.transport", client.transport);
+                open.optional("network.protocol.name", (client.transport == TCP).then_some("http"));
+                open.optional("network.protocol.version", client.http_version);
+            }
+        });
+        self.span = span;
+        let params = traced.as_deref().or(question.params.as_deref());
+        rpc::question(&self.id, &question.method, params.map(JsonRope::from))
     }
 
     /// Encodes the `notifications/cancelled` that withdraws this question from the client.
@@ -177,7 +210,10 @@ impl PendingQuestion {
 
     /// Polls for the client's answer; `None` if the session ended.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<RpcOutcome>> {
-        self.answered.poll_unpin(cx).map(Result::ok)
+        let outcome = ready!(self.answered.poll_unpin(cx)).ok();
+        // The span ends here, before that of the backend's question.
+        question_span::mark(&mem::take(&mut self.span), outcome.as_ref());
+        Poll::Ready(outcome)
     }
 }
 
@@ -209,15 +245,15 @@ mod tests {
         let questions = Arc::new(PendingQuestions::new(&Metrics::new()));
         let mut asked = questions.ask(anyone(), [1; 16]).unwrap();
         let answer = |session, text: &str| questions.answer(session, &id(text), yes());
-        assert_eq!(answer([2; 16], asked.id()), Ok(()), "an answer from another session counts as late");
+        assert_eq!(answer([2; 16], &asked.id), Ok(()), "an answer from another session counts as late");
         assert!(asked.answered.try_recv().is_err());
-        assert_eq!(answer([1; 16], asked.id()), Ok(()));
+        assert_eq!(answer([1; 16], &asked.id), Ok(()));
         assert!(asked.answered.try_recv().is_ok());
-        assert_eq!(answer([1; 16], asked.id()), Ok(()), "late");
+        assert_eq!(answer([1; 16], &asked.id), Ok(()), "late");
         assert_eq!(answer([1; 16], "7"), Err(UnexpectedAnswer::Unknown));
         let other = Arc::new(PendingQuestions::new(&Metrics::new()));
         assert_eq!(
-            answer([1; 16], other.ask(anyone(), [1; 16]).unwrap().id()),
+            answer([1; 16], &other.ask(anyone(), [1; 16]).unwrap().id),
             Err(UnexpectedAnswer::OtherProcess)
         );
         drop(asked);

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -42,6 +42,7 @@ use super::request_headers::{RequestHeaders, came_through_proxy};
 use super::trace;
 use crate::push::streams;
 use crate::request::conversation::{AcceptedMessages, Conversation, ConversationItem};
+use crate::request::dispatch::operation::{self, Sender, begin_message};
 use crate::request::edge::Edge;
 use crate::request::encoded_response::EncodedResponse;
 use crate::request::{dispatch, handshake};
@@ -97,10 +98,11 @@ impl Service<Received> for McpService {
 /// Handles a POST: a request, a notification or the answer to a question.
 async fn receive(service: &McpService, request: Received) -> Response {
     let edge = &service.edge;
-    let Received { head, mut principal, body: bytes, connection, snapshot } = request;
+    let Received { head, mut principal, body: bytes, port, connection, snapshot } = request;
     let (ring, body) = (edge.ring(), bytes.clone());
     let forwarded = forward::forwarded_from(&ring, &head);
     principal.address = forwarded.or(principal.address);
+    let port = port.filter(|_| forwarded.is_none());
     let config = &snapshot.config;
     let message = match OwnedMessage::parse(bytes) {
         Ok(message) => message,
@@ -130,7 +132,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
                     return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
                 }
                 edge.engine.prepare(&edge.engine.snapshot(), &principal).await;
-                return initialize(edge, &principal, request);
+                return initialize(edge, &principal, request, &head, port);
             }
             match session(edge, &ring, &principal, &head.headers) {
                 Ok(known) => Peer::legacy(&known, style, edge.push.router.level(known.session.id)),
@@ -139,6 +141,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
         }
     };
     peer.principal = principal;
+    (peer.http_version, peer.port) = (version_label(head.version), port);
     if forwarded.is_none()
         && let Some(home) = forward::home_of(edge, &peer, &message)
         && let Some(response) = Box::pin(forward::send(edge, home, &head, body, &peer.principal)).await
@@ -167,9 +170,13 @@ async fn receive(service: &McpService, request: Received) -> Response {
             response
         }
         OwnedMessage::Notification(notification) => {
+            let trace = trace::of_http(notification.params().meta(), &head.headers);
+            let sender = Sender::from(&peer);
+            let mut operation = begin_message(edge, &sender, notification.method(), None, &trace);
             if let Some(session) = peer.session {
                 edge.notified(session, &notification);
             }
+            operation.settle(None);
             respond::empty(StatusCode::ACCEPTED)
         }
         OwnedMessage::Response(response) => {
@@ -180,9 +187,28 @@ async fn receive(service: &McpService, request: Received) -> Response {
 }
 
 /// Handles `initialize`, which opens a session; its id goes into a response header.
-fn initialize(edge: &Edge, principal: &Principal, request: &OwnedRequest) -> Response {
-    match handshake::initialize(edge, principal, request.params()) {
-        Ok((_, id, result)) => {
+fn initialize(
+    edge: &Edge,
+    principal: &Principal,
+    request: &OwnedRequest,
+    head: &Parts,
+    port: Option<u16>,
+) -> Response {
+    let sender = Sender {
+        revision: handshake::negotiated(request.params()),
+        transport: telemetry::TCP,
+        http_version: version_label(head.version),
+        session: None,
+        address: principal.address,
+        port,
+    };
+    let trace = trace::of_http(request.params().meta(), &head.headers);
+    let mut operation = begin_message(edge, &sender, methods::INITIALIZE, Some(request.id()), &trace);
+    let opened = handshake::initialize(edge, principal, request.params());
+    operation::settle(&mut operation, opened.as_ref().map(|_| ()));
+    match opened {
+        Ok((session, id, result)) => {
+            operation.span().text("mcp.session.id", &hex::encode(session.id));
             let mut response =
                 respond::json(EncodedResponse::ok(rpc::response(request.id(), JsonRope::from(result))));
             if let Ok(value) = HeaderValue::try_from(id) {
@@ -191,6 +217,16 @@ fn initialize(edge: &Edge, principal: &Principal, request: &OwnedRequest) -> Res
             response
         }
         Err(error) => respond::json(EncodedResponse::error(Era::Legacy, request.id(), &error)),
+    }
+}
+
+/// Returns `network.protocol.version` of OpenTelemetry.
+fn version_label(version: Version) -> Option<&'static str> {
+    match version {
+        Version::HTTP_10 => Some("1.0"),
+        Version::HTTP_11 => Some("1.1"),
+        Version::HTTP_2 => Some("2"),
+        _ => None,
     }
 }
 
@@ -247,8 +283,13 @@ async fn answer(
             {
                 return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
             }
+            let trace = trace::of_http(request.params().meta(), headers);
+            let sender = Sender::from(&peer);
+            // It ends with the acknowledgment: the stream may stay open for days.
+            let mut operation = begin_message(edge, &sender, methods::LISTEN, Some(request.id()), &trace);
             let cancel = CancellationToken::new();
             let stream = streams::listen_stream(&edge.push, &peer, request.params(), request.id(), cancel);
+            operation.settle(None);
             let credential = StreamCredential::of(&edge.engine, head, &peer.principal.identity, None);
             return respond::stream(while_credentials_last(stream, credential));
         }

@@ -22,7 +22,7 @@ use vmcp_backend::{RpcOutcome, SessionId};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_lines::{Line, LineReader};
 
-use vmcp_wire::era::Era;
+use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::headers::{self, RequestEra};
 use vmcp_wire::owned::{OwnedMessage, OwnedNotification, OwnedRequest};
 
@@ -32,6 +32,7 @@ use vmcp_wire::{codes, methods};
 use super::trace;
 use crate::push::streams;
 use crate::request::conversation::{AcceptedMessages, Conversation, ConversationItem};
+use crate::request::dispatch::operation::{self, Sender, begin_message};
 use crate::request::edge::Edge;
 use crate::request::handshake;
 use crate::request::in_flight::{MAX_REQUESTS_PER_SESSION, TooManyRequests};
@@ -42,6 +43,7 @@ use vmcp_engine::random::{now_millis, random};
 use vmcp_engine::telemetry;
 use vmcp_engine::telemetry::calls::Refusal;
 use vmcp_engine::telemetry::metrics::ServerSession;
+use vmcp_engine::telemetry::operations::Operation;
 use vmcp_engine::telemetry::traces::IncomingTrace;
 
 /// Messages that wait for a client that does not read; beyond them their senders wait (backpressure).
@@ -209,7 +211,12 @@ impl Connection {
         {
             *cancelled = true;
         }
+        let revision = self.session.as_ref().map_or(Revision::MODERN, |known| known.session.revision);
+        let trace = IncomingTrace { context: trace::of_message(notification.params().meta()), ambient: None };
+        let sender = self.sender(revision);
+        let mut operation = begin_message(&self.edge, &sender, notification.method(), None, &trace);
         self.edge.notified(self.id, notification);
+        operation.settle(None);
     }
 
     /// Hands the client's answer to the question it belongs to. Stdio has no way to tell the client
@@ -282,7 +289,11 @@ impl Connection {
     /// Handles `initialize`. The first one also opens the push stream.
     async fn initialize(&mut self, request: &OwnedRequest) {
         self.edge.engine.learn_legacy_capabilities().await;
-        match handshake::initialize(&self.edge, &self.principal, request.params()) {
+        let mut operation = self.begin(handshake::negotiated(request.params()), request);
+        let opened = handshake::initialize(&self.edge, &self.principal, request.params());
+        operation::settle(&mut operation, opened.as_ref().map(|_| ()));
+        drop(operation);
+        match opened {
             Ok((session, _, result)) => {
                 let first = self.session.replace(OpenedSession::from(session)).is_none();
                 let _ = self.sender.send(rpc::response(request.id(), JsonRope::from(result))).await;
@@ -291,6 +302,24 @@ impl Connection {
                 }
             }
             Err(error) => self.refuse(Some(request.id()), &error).await,
+        }
+    }
+
+    /// Begins the operation of a request that has no handler.
+    fn begin(&self, revision: Revision, request: &OwnedRequest) -> Operation {
+        let trace = IncomingTrace { context: trace::of_message(request.params().meta()), ambient: None };
+        begin_message(&self.edge, &self.sender(revision), request.method(), Some(request.id()), &trace)
+    }
+
+    /// Returns the client as the sender of a message of this revision.
+    fn sender(&self, revision: Revision) -> Sender {
+        Sender {
+            revision,
+            transport: telemetry::PIPE,
+            http_version: None,
+            session: Some(self.id),
+            address: self.principal.address,
+            port: None,
         }
     }
 
@@ -318,7 +347,11 @@ impl Connection {
             }
         };
         let push = &self.edge.push;
+        // It ends with the acknowledgment: the stream may stay open for days.
+        let mut operation = self.begin(peer.revision, request);
         let messages = streams::listen_stream(push, peer, request.params(), request.id(), cancel);
+        operation.settle(None);
+        drop(operation);
         let (sender, closing, edge) = (self.sender.clone(), self.closing.clone(), Arc::clone(&self.edge));
         self.tasks.spawn(async move {
             write_until_gone(messages, &sender, &closing, &edge).await;

@@ -30,7 +30,9 @@ pub(super) fn of_http(meta: OwnedMeta<'_>, headers: &HeaderMap) -> IncomingTrace
     }
     let context = TraceContext {
         traceparent: traceparent.map(|text| Cow::Owned(text.to_owned())),
-        tracestate: traceparent.and_then(|_| joined(headers, &TRACESTATE)),
+        tracestate: traceparent
+            .and_then(|_| joined(headers, &TRACESTATE))
+            .filter(|text| meta::is_tracestate(text)),
         baggage: carried.baggage.or_else(|| joined(headers, &BAGGAGE)),
     };
     IncomingTrace { context, ambient: None }
@@ -90,6 +92,8 @@ mod tests {
         let with_trace = [&lists[..], &[("traceparent", HEADER)][..]].concat();
         assert_eq!(read("{}", &with_trace), [HEADER, "v=1,w=2", "a=1,b=2", ""]);
         assert_eq!(read("{}", &lists), ["", "", "a=1,b=2", ""], "a state without its trace means nothing");
+        let broken = [("traceparent", HEADER), ("tracestate", "v=1"), ("tracestate", "W=2")];
+        assert_eq!(read("{}", &broken), [HEADER, "", "", ""], "a bad member discards the list");
         let twice = [("traceparent", HEADER), ("traceparent", OWN), ("baggage", "a=1")];
         assert_eq!(read("{}", &twice), ["", "", "a=1", ""], "two parents are none");
     }

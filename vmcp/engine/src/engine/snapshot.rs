@@ -190,17 +190,8 @@ impl Snapshot {
 
     /// Returns the instructions of one backend.
     pub fn instructions_of(&self, backend: &str) -> Option<&str> {
-        self.listing_of(backend)?.instructions.as_deref()
-    }
-
-    /// Returns the revision of the protocol that a backend spoke when it was listed.
-    pub fn revision_of(&self, backend: &str) -> Option<&str> {
-        self.listing_of(backend)?.revision.as_deref()
-    }
-
-    fn listing_of(&self, backend: &str) -> Option<&Discovered> {
         let listing = self.listings.iter().find(|(name, _)| &**name == backend);
-        listing.map(|(_, discovered)| &**discovered)
+        listing.and_then(|(_, discovered)| discovered.instructions.as_deref())
     }
 
     /// Returns the listing of the program behind the bridge, once there is one; `None` outside of bridge

@@ -1,9 +1,13 @@
 //! Metrics of connections to backends: attempts that failed, sessions that ended.
 
-use prometheus_client::encoding::EncodeLabelSet;
-use vmcp_backend::EndedSession;
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
+use vmcp_backend::{EndedSession, ServerNetwork};
 
 use super::Metrics;
+use super::operations::port_label;
 
 /// `network.transport` of HTTP.
 pub const TCP: &str = "tcp";
@@ -20,14 +24,29 @@ pub struct ConnectFailureLabels {
 }
 
 /// Labels of a session at a backend.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientSession {
     /// The backend's configured name.
     pub backend: String,
-    /// `tcp` or `pipe`.
-    pub network_transport: &'static str,
+    /// The way to the backend.
+    pub network: Arc<ServerNetwork>,
     /// Revision of the protocol.
     pub mcp_protocol_version: &'static str,
+}
+
+impl EncodeLabelSet for ClientSession {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
+        let port = port_label(&self.network);
+        let labels: [(&str, &str); 6] = [
+            ("backend", self.backend.as_str()),
+            ("network_transport", self.network.transport),
+            ("network_protocol_name", self.network.protocol),
+            ("mcp_protocol_version", self.mcp_protocol_version),
+            ("server_address", &self.network.address),
+            ("server_port", &port),
+        ];
+        EncodeLabelSet::encode(&labels, encoder)
+    }
 }
 
 impl Metrics {
@@ -41,7 +60,7 @@ impl Metrics {
     pub fn session_ended(&self, session: &EndedSession<'_>) {
         let labels = ClientSession {
             backend: session.backend.to_owned(),
-            network_transport: if session.is_program { PIPE } else { TCP },
+            network: Arc::clone(session.network),
             mcp_protocol_version: session.revision,
         };
         self.client_sessions.get_or_create(&labels).observe(session.lived.as_secs_f64());
@@ -60,11 +79,13 @@ mod tests {
         metrics.connect_failed("jira", "refused");
         metrics.connect_failed("jira", "refused");
         let (backend, revision, lived) = ("jira", "2025-11-25", Duration::from_secs(3));
-        metrics.session_ended(&EndedSession { backend, is_program: true, revision, lived });
+        let network = ServerNetwork { transport: "pipe", protocol: "", address: "".into(), port: None };
+        let network = &Arc::new(network);
+        metrics.session_ended(&EndedSession { backend, network, revision, lived });
         let text = metrics.encode();
         for line in [
             r#"vmcp_backend_connect_failures_total{backend="jira",reason="refused"} 2"#,
-            r#"mcp_client_session_duration_seconds_sum{backend="jira",network_transport="pipe",mcp_protocol_version="2025-11-25"} 3.0"#,
+            r#"mcp_client_session_duration_seconds_sum{backend="jira",network_transport="pipe",network_protocol_name="",mcp_protocol_version="2025-11-25",server_address="",server_port=""} 3.0"#,
         ] {
             assert!(text.lines().any(|written| written == line), "{line} is missing in\n{text}");
         }

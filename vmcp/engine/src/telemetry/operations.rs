@@ -1,5 +1,5 @@
-//! [`Operation`]: a client's request as OpenTelemetry's semantic conventions for MCP see it: a span of kind
-//! SERVER and a duration.
+//! [`Operation`]: a client's request or notification as OpenTelemetry's semantic conventions for MCP see it:
+//! a span of kind SERVER and a duration.
 //!
 //! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
 
@@ -36,23 +36,27 @@ pub enum OperationTarget<'a> {
     Resource(&'a str),
 }
 
-/// The facts of a request when it begins.
+/// The facts of a message when it begins.
 #[derive(Debug, Clone, Copy)]
 pub struct OperationStart<'a> {
     /// The method, as the client wrote it.
     pub method: &'a str,
     /// The target.
     pub target: OperationTarget<'a>,
-    /// The JSON-RPC id, as JSON.
-    pub id: &'a str,
+    /// The JSON-RPC id, as JSON; `None` for a notification.
+    pub id: Option<&'a str>,
     /// Revision of the protocol.
     pub revision: &'static str,
     /// `tcp` or `pipe`.
     pub transport: &'static str,
+    /// Version of HTTP, such as `1.1`.
+    pub http_version: Option<&'static str>,
     /// The session, by its id in records; the credential of the client is another one.
     pub session: Option<SessionId>,
     /// The client's address.
     pub address: Option<IpAddr>,
+    /// The client's port, where the address is that of the connection.
+    pub port: Option<u16>,
     /// The trace that the request continues.
     pub trace: &'a IncomingTrace,
 }
@@ -94,13 +98,16 @@ impl Operation {
         };
         let gap = if named.is_empty() { "" } else { " " };
         let span = span(start, [method, gap, named]);
-        let tool = match start.target {
-            OperationTarget::Tool(name) => metrics.tool_name(name),
-            _ => Arc::default(),
-        };
+        let (mut tool, mut prompt) = (Arc::default(), Arc::default());
+        match start.target {
+            OperationTarget::Tool(name) => tool = metrics.tool_name(name),
+            OperationTarget::Prompt(name) => prompt = metrics.prompt_name(name),
+            _ => {}
+        }
         let labels = ServerOperation {
             mcp_method_name: method,
             gen_ai_tool_name: tool,
+            gen_ai_prompt_name: prompt,
             error_type: "",
             network_transport: start.transport,
             mcp_protocol_version: start.revision,
@@ -147,7 +154,8 @@ impl OperationFailure {
     }
 
     /// Writes the failure into a span. A client that goes away means no error of this server: its span has
-    /// neither the status nor `error.type`, which go together.
+    /// neither the status nor `error.type`, which go together. Spans have the code itself, labels one of a
+    /// fixed set.
     pub fn mark(&self, span: &TraceSpan) {
         let (code, description) = match self {
             Self::Rpc { code, message } => (Some(code.to_string()), shortened(message).into_owned()),
@@ -156,7 +164,7 @@ impl OperationFailure {
         };
         span.fill(|open| {
             open.optional("rpc.response.status_code", code.as_deref());
-            open.text("error.type", self.error_type());
+            open.text("error.type", code.as_deref().unwrap_or(self.error_type()));
             open.fail(description);
         });
     }
@@ -169,12 +177,17 @@ fn span(start: &OperationStart<'_>, name: [&str; 3]) -> TraceSpan {
         open.server();
         open.text("mcp.method.name", &shortened(start.method));
         open.text("mcp.protocol.version", start.revision);
-        let id = text::unquoted(start.id).unwrap_or(Cow::Borrowed(start.id));
-        open.text("jsonrpc.request.id", &shortened(&id));
+        if let Some(id) = start.id {
+            open.text("jsonrpc.request.id", &shortened(&text::unquoted(id).unwrap_or(Cow::Borrowed(id))));
+        }
         open.text("network.transport", start.transport);
         open.optional("network.protocol.name", (start.transport == super::TCP).then_some("http"));
+        open.optional("network.protocol.version", start.http_version);
         open.optional("mcp.session.id", start.session.map(hex::encode).as_deref());
         open.shown("client.address", start.address.as_ref());
+        if let Some(port) = start.port.filter(|_| start.address.is_some()) {
+            open.number("client.port", port.into());
+        }
         if start.method == methods::TOOLS_CALL {
             open.text("gen_ai.operation.name", "execute_tool");
         }
@@ -227,11 +240,13 @@ mod tests {
             let start = OperationStart {
                 method: if at % 2 == 0 { methods::TOOLS_CALL } else { &text },
                 target: OperationTarget::UnknownTool(&text),
-                id: &text,
+                id: Some(&text),
                 revision: "2025-11-25",
                 transport: super::super::TCP,
+                http_version: Some("2"),
                 session: Some([u8::try_from(at % 256).unwrap(); 16]),
                 address: None,
+                port: None,
                 trace: &IncomingTrace::default(),
             };
             let failure = OperationFailure::Rpc { code: at, message: text.clone() };

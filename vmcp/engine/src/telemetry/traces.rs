@@ -7,11 +7,13 @@
 //! | `trace_span` | handles of spans under way, and the span that a thread is in |
 //! | `in_span` | futures that run inside a span |
 //! | `open_span` | the span behind a handle, encoded as it grows |
+//! | `message_trace` | the trace in the parameters of a message |
 //! | `span_events` | log lines as events of a span |
 //! | `span_queue` | spans that wait, and the thread that exports them |
 //! | `span_message`, `protobuf` | messages of OTLP |
 
 mod in_span;
+mod message_trace;
 mod open_span;
 mod protobuf;
 mod span_events;
@@ -33,6 +35,7 @@ use vmcp_config::{SignalExport, Telemetry};
 use vmcp_wire::meta::{Trace, is_traceparent};
 
 pub use self::in_span::{InSpan, in_span};
+pub use self::message_trace::{params_in_trace, trace_of_params};
 pub use self::open_span::OpenSpan;
 use self::open_span::Sampling;
 use self::span_events::SpanEvents;

@@ -7,6 +7,7 @@ use vmcp_backend::{Event, Question, RpcOutcome};
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 
 use crate::caller::Caller;
+use vmcp_engine::telemetry::traces::{self, TraceSpan};
 
 /// The reason why a client cannot be asked: the end of a sentence that begins with "the client".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -42,7 +43,9 @@ pub(crate) async fn ask(
     }
     let events = caller.events.as_ref().ok_or(NotAskable::NoEvents)?;
     let (answer, answered) = oneshot::channel();
-    let question = Question { method: method.into(), params, answer };
+    // A client with a session gets the trace of this call with the question.
+    let traced = traces::params_in_trace(params.as_deref(), &TraceSpan::current());
+    let question = Question { id: None, method: method.into(), params: traced.or(params), answer };
     events.send(Event::Question(question)).await.map_err(|_| NotAskable::Gone)?;
     Ok(answered)
 }

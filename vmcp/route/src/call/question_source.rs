@@ -142,9 +142,9 @@ fn hides_visits(key: &str, data: &str) -> bool {
 /// Names the backend in an event, if the event is a question; `None` for a question that cannot be read.
 pub fn named(event: Event, backend: &str) -> Option<Event> {
     match event {
-        Event::Question(Question { method, params, answer }) => {
+        Event::Question(Question { id, method, params, answer }) => {
             let params = Some(named_params(&method, params.as_deref(), backend)?);
-            Some(Event::Question(Question { method, params, answer }))
+            Some(Event::Question(Question { id, method, params, answer }))
         }
         event @ Event::Notification(_) => Some(event),
     }
@@ -446,7 +446,7 @@ mod tests {
         }
         let (sender, mut answer) = oneshot::channel();
         let params = Some(raw(r#"{"message":"1","message":"2"}"#));
-        let question = Question { method: methods::ELICIT.into(), params, answer: sender };
+        let question = Question { id: None, method: methods::ELICIT.into(), params, answer: sender };
         assert!(named(Event::Question(question), "evil").is_none());
         assert!(answer.try_recv().is_err(), "the backend hears that nobody was asked");
     }

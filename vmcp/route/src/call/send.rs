@@ -4,7 +4,7 @@
 mod codex_threads;
 mod composite;
 mod exchange_span;
-mod question_span;
+pub mod question_span;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,6 +31,7 @@ use crate::subject;
 use codex_threads::CodexCall;
 use composite::OpenRun;
 pub(crate) use composite::continues_run;
+use question_span::AskingServer;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::Snapshot;
@@ -167,17 +168,21 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Returns the receiver of the backend's messages, in the terms of the caller. Questions are followed in
+    /// Returns the receiver of the messages of `server`, in the terms of the caller. Questions are followed in
     /// spans below `exchange`, whose context is `trace`.
-    fn events(&self, exchange: &TraceSpan, trace: &TraceContext) -> Option<EventSender> {
+    fn events(
+        &self,
+        exchange: &TraceSpan,
+        trace: &TraceContext,
+        server: impl FnOnce() -> AskingServer,
+    ) -> Option<EventSender> {
         let Way { context, target, .. } = self.way;
         let events = context.caller.events.as_ref()?;
         let names = task_names::of_events(context, target.backend);
-        // A modern client is sent no question: the answer of its request carries it.
-        if exchange.is_none() || context.caller.era == Era::Modern {
+        if exchange.is_none() {
             return Some(events.mapped(names));
         }
-        Some(events.mapped(question_span::of_events(trace)).mapped(names))
+        Some(events.mapped(question_span::of_events(trace, server())).mapped(names))
     }
 
     /// Sends the request with these parameters to the backend of a snapshot.
@@ -190,14 +195,19 @@ impl Exchange<'_> {
         }
         let backend = backend(snapshot, target)?;
         let caller = context.caller;
-        let exchange = exchange_span::begin(span, target, backend, snapshot);
+        let revision = backend.revision();
+        // A server of both eras is spoken to in the era of the client: the answer tells which.
+        let certain =
+            revision.filter(|revision| revision.era() == Era::Legacy || context.caller.era == Era::Modern);
+        let exchange = exchange_span::begin(span, target, backend, certain);
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
         let mut client = question_source::told_client(context, target.backend);
         if matches!(target.item, Item::Tool(_)) && is_read {
             client = question_source::without_tasks(client);
         }
         let trace = traces::outgoing(&exchange, &caller.trace);
-        let events = self.events(&exchange, &trace);
+        let server = || AskingServer { network: Arc::clone(backend.network()), revision: certain };
+        let events = self.events(&exchange, &trace, server);
         let request = Request {
             method: &target.method,
             params,
@@ -217,7 +227,8 @@ impl Exchange<'_> {
         };
         self.recorder.asks(params.text().len());
         let record = self.recorder.record();
-        record.transport = Some(exchange_span::transport(backend.spec()));
+        record.network = Some(Arc::clone(backend.network()));
+        record.revision = certain;
         record.exchange = exchange.clone();
         let answer = traces::in_span(pin!(backend.request(request)), &exchange).await;
         let answer = match answer {
@@ -230,7 +241,14 @@ impl Exchange<'_> {
             answer => answer,
         };
         if let Ok(Response { era, .. }) = &answer {
-            self.recorder.record().backend_era = Some(*era);
+            let record = self.recorder.record();
+            record.backend_era = Some(*era);
+            if certain.is_none()
+                && let Some(spoken) = revision.filter(|revision| revision.era() == *era)
+            {
+                record.revision = Some(spoken);
+                record.exchange.text("mcp.protocol.version", spoken.as_str());
+            }
         }
         if answer.as_ref().is_ok_and(is_pending) {
             // It ends here: the user may take long to answer.

@@ -87,11 +87,12 @@ impl<'a> Meta<'a> {
     }
 
     /// Returns the trace context. A malformed `traceparent` is ignored, and `tracestate` with it; baggage
-    /// needs no trace.
+    /// needs no trace. A malformed `tracestate` is ignored alone.
     #[must_use]
     pub fn trace(&self) -> Trace<'a> {
         let traceparent = self.object.get_str(TRACEPARENT).filter(|text| is_traceparent(text));
         let tracestate = traceparent.as_ref().and_then(|_| self.object.get_str(TRACESTATE));
+        let tracestate = tracestate.filter(|text| is_tracestate(text));
         Trace { traceparent, tracestate, baggage: self.object.get_str(BAGGAGE) }
     }
 }
@@ -136,6 +137,44 @@ pub fn is_traceparent(text: &str) -> bool {
     well_formed && version != Some("ff") && (version != Some("00") || fields.next().is_none())
 }
 
+/// Most members of a `tracestate`.
+const MAX_STATES: usize = 32;
+
+/// True if `text` is a W3C `tracestate`: at most 32 members `key=value`, separated by commas. Spaces around
+/// a member do not count, and members may be empty.
+#[must_use]
+pub fn is_tracestate(text: &str) -> bool {
+    let members = text.split(',').map(|member| member.trim_matches([' ', '\t']));
+    let mut members = members.filter(|member| !member.is_empty());
+    let is_member = |member: &str| {
+        member.split_once('=').is_some_and(|(key, value)| is_state_key(key) && is_state_value(value))
+    };
+    members.by_ref().take(MAX_STATES).all(is_member) && members.next().is_none()
+}
+
+/// True for a key: a name, or a tenant and a system around `@`.
+fn is_state_key(key: &str) -> bool {
+    let is_name = |name: &str, most: usize| {
+        let is_part = |byte: u8| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'*' | b'/')
+        };
+        let begin = name.bytes().next();
+        begin.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            && name.len() <= most
+            && name.bytes().all(is_part)
+    };
+    match key.split_once('@') {
+        None => is_name(key, 256),
+        Some((tenant, system)) => is_name(tenant, 241) && is_name(system, 14),
+    }
+}
+
+/// True for a value: printable ASCII that the list has no use for.
+fn is_state_value(value: &str) -> bool {
+    let is_part = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b',' | b'=');
+    (1..=256).contains(&value.len()) && value.bytes().all(is_part)
+}
+
 /// Puts edited metadata back into its object. Metadata that has become empty is removed, and not added if
 /// absent.
 pub(crate) fn put_back<'a>(outer: &mut Edit<'_, 'a>, meta: Edit<'_, 'a>) {
@@ -169,5 +208,48 @@ mod tests {
         let text = r#"{"traceparent":"x","tracestate":"a=b","baggage":"tenant=blue"}"#;
         let trace = Meta::from(Object::parse_str(text).unwrap()).trace();
         assert_eq!(trace, Trace { baggage: Some("tenant=blue".into()), ..Trace::default() });
+        let text = format!(r#"{{"traceparent":"{good}","tracestate":"a=1,B=2"}}"#);
+        let trace = Meta::from(Object::parse_str(&text).unwrap()).trace();
+        assert_eq!(trace, Trace { traceparent: Some(good.into()), ..Trace::default() });
+    }
+
+    /// Cases of the W3C's validation suite.
+    #[test]
+    fn a_state_is_a_list_of_members() {
+        let members = |number: usize| (0..number).map(|at| format!("m{at}=1")).collect::<Vec<_>>().join(",");
+        let key = |tenant: usize, system: usize| format!("{}@{}=1", "t".repeat(tenant), "v".repeat(system));
+        for good in [
+            "foo=1",
+            "foo=1 \t , \t bar=2, \t baz=3",
+            "foo=1,,bar=2,",
+            "0@v_-*/=!\"#$ ~",
+            &members(32),
+            &key(241, 14),
+            &format!("{}={}", "z".repeat(256), "v".repeat(256)),
+        ] {
+            assert!(is_tracestate(good), "{good}");
+        }
+        for bad in [
+            "foo",
+            "=1",
+            "foo =1",
+            "FOO=1",
+            "foo.bar=1",
+            "foo@=1,bar=2",
+            "@foo=1,bar=2",
+            "foo@@bar=1",
+            "foo@bar@baz=1",
+            "foo=bar=baz",
+            "foo=,bar=3",
+            "foo=\u{e9}",
+            "foo=a\nb",
+            &members(33),
+            &key(242, 1),
+            &key(1, 15),
+            &format!("{}=1", "z".repeat(257)),
+            &format!("a={}", "v".repeat(257)),
+        ] {
+            assert!(!is_tracestate(bad), "{bad}");
+        }
     }
 }

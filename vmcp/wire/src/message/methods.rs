@@ -126,6 +126,29 @@ pub fn core_request(method: &str) -> Option<&'static str> {
     REQUESTS.iter().copied().find(|known| *known == method)
 }
 
+/// Notifications that the protocol itself defines, in any revision.
+const NOTIFICATIONS: [&str; 13] = [
+    CANCELLED,
+    PROGRESS,
+    INITIALIZED,
+    LOG_MESSAGE,
+    TOOLS_CHANGED,
+    PROMPTS_CHANGED,
+    RESOURCES_CHANGED,
+    RESOURCE_UPDATED,
+    ROOTS_CHANGED,
+    ACKNOWLEDGED,
+    ELICITATION_COMPLETE,
+    TASK_STATUS,
+    TASK_CHANGED,
+];
+
+/// Returns the name of a notification that the protocol itself defines, in any revision.
+#[must_use]
+pub fn core_notification(method: &str) -> Option<&'static str> {
+    NOTIFICATIONS.iter().copied().find(|known| *known == method)
+}
+
 /// True if the protocol itself defines the method, in any revision; others belong to extensions and vendors.
 #[must_use]
 pub fn is_core(method: &str) -> bool {

@@ -21,8 +21,8 @@ pub struct RequestMeta<'a> {
     pub stamp: Stamp<'a>,
     /// The change of the progress token.
     pub progress_token: ProgressToken<'a>,
-    /// The trace context to send on. A given part replaces the part of the message; an absent one leaves
-    /// it.
+    /// The trace context to send on. It replaces that of the message; only `baggage`, which needs no trace,
+    /// stays where this one has none.
     pub trace: Trace<'a>,
 }
 
@@ -85,14 +85,25 @@ impl<'a> RequestMeta<'a> {
             ProgressToken::Replace(token) => splice.set(PROGRESS_TOKEN, token),
         }
         let Trace { traceparent, tracestate, baggage } = &self.trace;
-        for (key, value) in [(TRACEPARENT, traceparent), (TRACESTATE, tracestate), (BAGGAGE, baggage)] {
+        for (key, value) in [(TRACEPARENT, traceparent), (TRACESTATE, tracestate)] {
             match value {
-                Some(Cow::Borrowed(value)) => splice.set_string(key, value),
-                Some(Cow::Owned(value)) => splice.set(key, text::quoted(value)),
-                None => {}
+                Some(value) => set(&mut splice, key, value),
+                // The client's is ill-formed, or a state without its trace.
+                None => splice.remove(key),
             }
         }
+        if let Some(baggage) = baggage {
+            set(&mut splice, BAGGAGE, baggage);
+        }
         splice
+    }
+}
+
+/// Gives `key` a text.
+fn set<'a>(splice: &mut Splice<'a>, key: &'static str, value: &Cow<'a, str>) {
+    match value {
+        Cow::Borrowed(value) => splice.set_string(key, value),
+        Cow::Owned(value) => splice.set(key, text::quoted(value)),
     }
 }
 
@@ -149,5 +160,15 @@ mod tests {
             rewritten(meta, &changes),
             r#"{"progressToken":"p1","x":1e400,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/logLevel":"debug","traceparent":"00-1"}"#
         );
+    }
+
+    /// W3C Trace Context: a receiver of an invalid `traceparent` drops it, and `tracestate` with it.
+    #[test]
+    fn a_trace_that_is_not_continued_is_not_sent_on() {
+        let meta = r#"{"traceparent":"00-x","tracestate":"a=1","baggage":"b=2","x":1}"#;
+        assert_eq!(rewritten(meta, &RequestMeta::default()), r#"{"baggage":"b=2","x":1}"#);
+        let trace = Trace { traceparent: Some("00-1".into()), ..Trace::default() };
+        let changes = RequestMeta { trace, ..RequestMeta::default() };
+        assert_eq!(rewritten(meta, &changes), r#"{"traceparent":"00-1","baggage":"b=2","x":1}"#);
     }
 }

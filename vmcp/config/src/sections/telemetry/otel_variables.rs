@@ -15,8 +15,12 @@ use crate::references::Environment;
 
 /// Path of the section.
 const SECTION: &str = "telemetry";
+/// Key of the attributes of the resource. A variable adds the attributes that the file lacks.
+const ATTRIBUTES: &str = "resourceAttributes";
 /// Base URL of the collector of all signals.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// Sampler of traces.
+const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 /// Protocol of all signals.
 const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
 
@@ -81,15 +85,15 @@ pub(crate) fn fill(configuration: &mut Value, variables: Environment<'_>, report
     let Some(section) = section.as_object_mut() else { return };
     for (key, value) in found {
         match (section.get_mut(&key), value) {
-            (Some(Value::Object(own)), Value::Object(added)) if is_signal(&key) => {
+            (Some(Value::Object(own)), Value::Object(added)) if is_signal(&key) || key == ATTRIBUTES => {
                 for (key, value) in added {
                     if own.get(&key).is_none_or(Value::is_null) {
                         own.insert(key, value);
                     }
                 }
             }
+            (Some(Value::Null) | None, value) => drop(section.insert(key, value)),
             (Some(_), _) => {}
-            (None, value) => drop(section.insert(key, value)),
         }
     }
 }
@@ -134,8 +138,10 @@ impl OtelVariables<'_, '_> {
         }
         // A base URL would also get the log records of audit events.
         let endpoint = endpoint.filter(|_| self.speaks_every_protocol());
-        let mut attributes = self.pairs("OTEL_RESOURCE_ATTRIBUTES");
+        let mut attributes = self.attributes("OTEL_RESOURCE_ATTRIBUTES");
         let named = attributes.remove("service.name");
+        // A server with an empty name would not start.
+        let named = named.filter(|name| name.as_str().is_some_and(|name| !name.trim().is_empty()));
         let service = self.get("OTEL_SERVICE_NAME").map(Value::String).or(named);
         let headers = self.headers("OTEL_EXPORTER_OTLP_HEADERS");
         let map = |pairs: Map<String, Value>| (!pairs.is_empty()).then_some(Value::Object(pairs));
@@ -147,7 +153,7 @@ impl OtelVariables<'_, '_> {
             ("headers", map(headers)),
             ("caBundlePath", self.get("OTEL_EXPORTER_OTLP_CERTIFICATE").map(Value::String)),
             ("endpoint", endpoint.map(Value::String)),
-            ("resourceAttributes", map(attributes)),
+            (ATTRIBUTES, map(attributes)),
         ];
         settings.extend(found.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         settings
@@ -178,6 +184,9 @@ impl OtelVariables<'_, '_> {
             endpoint = self.endpoint(variables.endpoint, protocol == Ok(OtlpProtocol::Grpc));
         }
         let mut is_wanted = self.is_wanted(variables.exporter);
+        if variables.signal == Signal::Traces && self.drops_every_trace() {
+            is_wanted = Some(false);
+        }
         let is_given = collector.is_some() || endpoint.is_some();
         if has_endpoint {
             // The file asks for the signal: no variable switches it off.
@@ -251,6 +260,12 @@ impl OtelVariables<'_, '_> {
         }
         self.ignored(name, "it names no exporter that is known here", "use otlp or none");
         None
+    }
+
+    /// True for the sampler that keeps no trace, whatever the caller decided. `parentbased_always_off` keeps
+    /// the traces that the caller samples.
+    fn drops_every_trace(&self) -> bool {
+        !self.writes("samplingRate") && self.word(SAMPLER).as_deref() == Some("always_off")
     }
 
     /// True if vmcp speaks the protocol of every signal.

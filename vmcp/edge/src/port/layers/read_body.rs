@@ -95,10 +95,10 @@ impl<S> ReadBody<S> {
 impl<S: Service<Received>> Service<Admitted> for ReadBody<S> {
     async fn call(&self, Admitted { arrival, principal, permit }: Admitted) -> Response {
         let (Some(permit), &Method::POST) = (permit, &arrival.head.method) else {
-            let Arrival { head, snapshot, connection, .. } = arrival;
+            let Arrival { head, snapshot, connection, port, .. } = arrival;
             return self
                 .inner
-                .call(Received { head, principal, body: Bytes::new(), connection, snapshot })
+                .call(Received { head, principal, body: Bytes::new(), port, connection, snapshot })
                 .await;
         };
         if let Err(response) = refuse::media_types(&arrival.head.headers) {
@@ -110,8 +110,8 @@ impl<S: Service<Received>> Service<Admitted> for ReadBody<S> {
         let mut arrival = arrival;
         match bounded(&mut arrival.body, read, timeout).await {
             Ok(body) => {
-                let Arrival { head, snapshot, connection, .. } = arrival;
-                self.inner.call(Received { head, principal, body, connection, snapshot }).await
+                let Arrival { head, snapshot, connection, port, .. } = arrival;
+                self.inner.call(Received { head, principal, body, port, connection, snapshot }).await
             }
             Err(problem) => {
                 self.count(&problem);

@@ -21,6 +21,7 @@ use crate::request::client_state::relayed_state;
 use crate::request::edge::Edge;
 use crate::request::encoded_response::EncodedResponse;
 use crate::request::in_flight::InFlightGuard;
+use crate::session::pending_questions::ClientNetwork;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::random::{now, random};
 
@@ -30,6 +31,8 @@ pub(super) struct Client {
     pub(super) principal: Principal,
     pub(super) era: Era,
     pub(super) session: Option<SessionId>,
+    /// The way to the client, for telemetry.
+    pub(super) network: ClientNetwork,
     pub(super) capabilities: Option<Arc<RawValue>>,
     /// The request that began this conversation.
     pub(super) request: OwnedRequest,

@@ -1,28 +1,99 @@
-//! Begins the [`Operation`] of a request, with the facts of its message and its sender.
+//! Begins the [`Operation`] of a message, with its facts and those of its sender.
 
+use std::net::IpAddr;
+
+use serde_json::value::RawValue;
+use vmcp_backend::SessionId;
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::optim::names::{OwnName, own_name};
-use vmcp_engine::telemetry::operations::{Operation, OperationStart, OperationTarget};
+use vmcp_engine::telemetry::operations::{Operation, OperationFailure, OperationStart, OperationTarget};
 use vmcp_engine::telemetry::traces::IncomingTrace;
+use vmcp_wire::era::Revision;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedRequest;
+use vmcp_wire::rpc::RpcError;
 
 use super::Dispatch;
+use crate::request::edge::Edge;
+use crate::session::peer::Peer;
 
 /// Begins the operation of a request that has a peer. `subject` is that of the request.
 pub(super) fn begin(dispatch: Dispatch<'_>, subject: Option<&str>, trace: &IncomingTrace) -> Operation {
     let Dispatch { edge, snapshot, peer, request } = dispatch;
     let start = OperationStart {
-        method: request.method(),
         target: target(snapshot, request, subject),
-        id: request.id().get(),
-        revision: peer.revision.as_str(),
-        transport: peer.transport,
-        session: peer.session,
-        address: peer.principal.address,
-        trace,
+        id: Some(request.id().get()),
+        ..of_sender(&Sender::from(peer), request.method(), trace)
     };
     Operation::begin(edge.engine.metrics(), &start)
+}
+
+/// The sender of a message that its transport handles itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sender {
+    /// The revision that the message is of.
+    pub(crate) revision: Revision,
+    /// `tcp` or `pipe`.
+    pub(crate) transport: &'static str,
+    /// Version of HTTP.
+    pub(crate) http_version: Option<&'static str>,
+    /// The session, if it has begun.
+    pub(crate) session: Option<SessionId>,
+    /// The client's address.
+    pub(crate) address: Option<IpAddr>,
+    /// The client's port, where the address is that of the connection.
+    pub(crate) port: Option<u16>,
+}
+
+impl From<&Peer> for Sender {
+    fn from(peer: &Peer) -> Self {
+        Self {
+            revision: peer.revision,
+            transport: peer.transport,
+            http_version: peer.http_version,
+            session: peer.session,
+            address: peer.principal.address,
+            port: peer.port,
+        }
+    }
+}
+
+/// Begins the operation of a message without a handler: `initialize`, `subscriptions/listen`,
+/// or a notification, which has no id.
+pub(crate) fn begin_message(
+    edge: &Edge,
+    sender: &Sender,
+    method: &str,
+    id: Option<&RawValue>,
+    trace: &IncomingTrace,
+) -> Operation {
+    let start = OperationStart { id: id.map(RawValue::get), ..of_sender(sender, method, trace) };
+    Operation::begin(edge.engine.metrics(), &start)
+}
+
+/// Ends the operation of such a message.
+pub(crate) fn settle(operation: &mut Operation, result: Result<(), &RpcError>) {
+    operation.settle(
+        result.err().map(|error| {
+            Box::new(OperationFailure::Rpc { code: error.code, message: error.message.clone() })
+        }),
+    );
+}
+
+/// Returns the facts of a message without an id and a target.
+fn of_sender<'a>(sender: &Sender, method: &'a str, trace: &'a IncomingTrace) -> OperationStart<'a> {
+    OperationStart {
+        method,
+        target: OperationTarget::None,
+        id: None,
+        revision: sender.revision.as_str(),
+        transport: sender.transport,
+        http_version: sender.http_version,
+        session: sender.session,
+        address: sender.address,
+        port: sender.port,
+        trace,
+    }
 }
 
 /// Returns the target of a request, by the kind of its method.
@@ -44,6 +115,10 @@ fn target<'a>(
             OperationTarget::Prompt(subject)
         }
         methods::PROMPTS_GET => OperationTarget::UnknownPrompt(subject),
+        // The URI template of a resource is the other thing that a completion may be about.
+        methods::COMPLETE if snapshot.unfiltered().prompt(subject).is_some() => {
+            OperationTarget::Prompt(subject)
+        }
         methods::RESOURCES_READ | methods::SUBSCRIBE | methods::UNSUBSCRIBE => {
             OperationTarget::Resource(subject)
         }

@@ -64,8 +64,10 @@ pub(crate) struct Arrival {
     pub(crate) body: Incoming,
     /// Keeps the connection awake until the body has been read.
     pub(crate) reading: ActiveRequest,
-    /// Address at the other end of the connection.
+    /// Address of the client.
     pub(crate) from: IpAddr,
+    /// Port of the client, where its address is the other end of the connection.
+    pub(crate) port: Option<u16>,
     pub(crate) connection: ConnectionId,
     /// The snapshot by which this request is served from begin to end.
     pub(crate) snapshot: Arc<Snapshot>,
@@ -92,6 +94,8 @@ pub(crate) struct Received {
     /// The body; empty unless the request is a POST. The bytes count in the budget of the process, and their
     /// request at its principal, until the last reference to them is gone.
     pub(crate) body: Bytes,
+    /// Port of the client, where its address is the other end of the connection.
+    pub(crate) port: Option<u16>,
     pub(crate) connection: ConnectionId,
     pub(crate) snapshot: Arc<Snapshot>,
 }

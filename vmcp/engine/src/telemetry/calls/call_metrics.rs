@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use vmcp_wire::era::Revision;
+use vmcp_wire::methods;
+
 use super::{CallObserver, CallRecord, Origin, Outcome};
 use crate::metrics::{ClientOperation, Metrics, OTHER, code_label, method_label};
 use crate::telemetry::traces;
@@ -39,13 +42,17 @@ fn count_backend(metrics: &Metrics, record: &CallRecord) {
 
 /// Counts a call that reached its backend.
 fn count_client_operation(metrics: &Metrics, record: &CallRecord) {
-    let (Some(backend), Some(network_transport)) = (&record.backend, record.transport) else { return };
+    let (Some(backend), Some(network)) = (&record.backend, &record.network) else { return };
+    let prompt = record.subject.as_deref().filter(|_| record.method == methods::PROMPTS_GET);
     let tool = record.tool.as_ref().map(|tool| metrics.tool_name(&tool.definition.name));
     let operation = ClientOperation {
         mcp_method_name: method_label(&record.method),
         gen_ai_tool_name: tool.unwrap_or_default(),
+        // A prompt whose backend was asked is one of the catalog.
+        gen_ai_prompt_name: prompt.map(|name| metrics.prompt_name(name)).unwrap_or_default(),
         error_type: error_type(record).unwrap_or_default(),
-        network_transport,
+        mcp_protocol_version: record.revision.map_or("", Revision::as_str),
+        network: Arc::clone(network),
         backend: Arc::clone(backend),
     };
     metrics.count_client_operation(&operation, record.backend_took, traces::exemplar(&record.exchange));

@@ -30,8 +30,10 @@ impl CallObserver for CallSpans {
         let said = record.error.as_deref().filter(|_| record.outcome == Outcome::RpcError);
         let description = said.unwrap_or(record.outcome.label()).to_owned();
         record.exchange.fill(|open| {
-            // A span with `error.type` has the status of an error: a client that left makes none.
-            open.optional("error.type", error_type(record).filter(|_| failed));
+            // A span with `error.type` has the status of an error: a client that left makes none. It is the
+            // code itself, of which metrics know a fixed set.
+            let code_of_error = code.as_deref().filter(|_| record.outcome == Outcome::RpcError);
+            open.optional("error.type", code_of_error.or(error_type(record)).filter(|_| failed));
             open.optional("rpc.response.status_code", code.as_deref());
             if failed {
                 open.fail(description);

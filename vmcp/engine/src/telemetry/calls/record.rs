@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use vmcp_backend::{CallError, SessionId, Transmission};
+use vmcp_backend::{CallError, ServerNetwork, SessionId, Transmission};
 use vmcp_config::OptimTool;
 use vmcp_model::catalog::CatalogTool;
-use vmcp_wire::era::Era;
+use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::methods;
 
 use crate::access::context_key::ContextKey;
@@ -64,8 +64,10 @@ pub struct CallRecord {
     pub client_era: Option<Era>,
     /// Era in which the backend answered; another one than the client's means a translation.
     pub backend_era: Option<Era>,
-    /// The transport to the backend, `tcp` or `pipe`; `None`: nothing was sent to one.
-    pub transport: Option<&'static str>,
+    /// The way to the backend; `None`: nothing was sent to one.
+    pub network: Option<Arc<ServerNetwork>>,
+    /// The revision that the backend spoke, if it is known.
+    pub revision: Option<Revision>,
     /// The arguments, if an observer asks for them. Never logged, never a label.
     pub arguments: Option<RecordedArguments>,
     /// SHA-256 of the arguments as the policy saw them, if an observer asks for it.
@@ -114,7 +116,8 @@ impl CallRecord {
             error_code: None,
             client_era: None,
             backend_era: None,
-            transport: None,
+            network: None,
+            revision: None,
             arguments: None,
             arguments_digest: None,
             pending: false,

@@ -16,6 +16,39 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// Module that stands for all of vmcp's own. Libraries keep their level unless they are named: at `debug` and
 /// `trace`, some log headers.
 const OWN_MODULES: &str = "vmcp";
+/// Crates of the server, as modules.
+const CRATES: [&str; 30] = [
+    OWN_MODULES,
+    "vmcp_access",
+    "vmcp_backend",
+    "vmcp_client_files",
+    "vmcp_cluster_servers",
+    "vmcp_codex",
+    "vmcp_config",
+    "vmcp_console",
+    "vmcp_edge",
+    "vmcp_egress",
+    "vmcp_embed",
+    "vmcp_engine",
+    "vmcp_error_chain",
+    "vmcp_exposition",
+    "vmcp_hooks",
+    "vmcp_json",
+    "vmcp_lines",
+    "vmcp_model",
+    "vmcp_pictures",
+    "vmcp_registry",
+    "vmcp_results",
+    "vmcp_route",
+    "vmcp_script",
+    "vmcp_script_job",
+    "vmcp_script_worker",
+    "vmcp_search",
+    "vmcp_store",
+    "vmcp_tools_client",
+    "vmcp_wire",
+    "vmcp_workflow",
+];
 /// Longest name of a module, in bytes.
 const MAX_MODULE_BYTES: usize = 128;
 /// Most modules with a level of their own: each costs a comparison for every kind of line.
@@ -55,6 +88,14 @@ pub enum LevelError {
         "module: `{0}` is no module; use letters, digits, `_` and `::`, at most 128 bytes, such as vmcp_backend"
     )]
     Module(String),
+    /// Name of no module of vmcp.
+    #[error(
+        "module: vmcp has no module `{0}`; its crates are vmcp, vmcp_access, vmcp_backend, vmcp_edge, vmcp_engine and the others of `vmcp/` with `_` for `-`"
+    )]
+    UnknownModule(String),
+    /// The module has the level of the start.
+    #[error("module: `{0}` has no level of its own")]
+    Unchanged(String),
     /// Too many modules have levels of their own.
     #[error("module: 32 modules have a level of their own already; go back to the start's with `reset`")]
     TooManyModules,
@@ -120,6 +161,9 @@ pub fn change(
     if module.is_empty() || module.len() > MAX_MODULE_BYTES || !module.chars().all(is_name) {
         return Err(LevelError::Module(module.chars().take(MAX_MODULE_BYTES).collect()));
     }
+    if !may_exist(module) {
+        return Err(LevelError::UnknownModule(module.to_owned()));
+    }
     if life.is_some_and(|life| life < Duration::from_secs(1) || life > MAX_CHANGE) {
         return Err(LevelError::Duration);
     }
@@ -145,6 +189,26 @@ pub fn reset(until: Option<SystemTime>) -> Result<bool, LevelError> {
         return Ok(false);
     }
     levels.put_in_force(BTreeMap::new(), None).map(|()| true)
+}
+
+/// Goes back to the level of the start for one module. Returns true if no change is left.
+pub fn reset_module(module: &str) -> Result<bool, LevelError> {
+    let mut levels = LEVELS_IN_FORCE.lock();
+    let mut changes = levels.changes.clone();
+    if changes.remove(module).is_none() {
+        return Err(LevelError::Unchanged(module.chars().take(MAX_MODULE_BYTES).collect()));
+    }
+    let is_over = changes.is_empty();
+    let until = levels.until.filter(|_| !is_over);
+    levels.put_in_force(changes, until).map(|()| is_over)
+}
+
+/// False for a name that begins with `vmcp` and names none of its crates. A filter takes the begin of a name
+/// too, and the modules of libraries are unknown here.
+fn may_exist(module: &str) -> bool {
+    let (name, is_whole) = module.split_once("::").map_or((module, false), |(name, _)| (name, true));
+    let fits = |known: &&str| if is_whole { **known == *name } else { known.starts_with(name) };
+    !module.starts_with(OWN_MODULES) || CRATES.iter().any(fits)
 }
 
 impl Levels {
@@ -228,6 +292,9 @@ mod tests {
             assert_eq!(reset(second), Ok(true));
             assert_eq!((passed(&lines.0), report().until), ((0, 0), None));
             assert_eq!(change("debug", Some("vmcp_backend"), None), Ok(None));
+            change("debug", Some("vmcp_edge"), None).unwrap();
+            assert_eq!(reset_module("vmcp_edge"), Ok(false));
+            assert_eq!(passed(&lines.0), (1, 0), "the other change stays");
             change("debug", Some("hyper"), None).unwrap();
             change("info", None, None).unwrap();
             assert_eq!(passed(&lines.0), (0, 0), "the level is that of all of vmcp's own");
@@ -243,6 +310,31 @@ mod tests {
         for life in [Duration::ZERO, MAX_CHANGE + Duration::from_secs(1)] {
             assert_eq!(change("info", None, Some(life)), Err(LevelError::Duration));
         }
+    }
+
+    #[test]
+    fn the_crates_are_those_of_the_folder() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let names = std::fs::read_dir(folder).unwrap().filter_map(|entry| {
+            let manifest = std::fs::read_to_string(entry.unwrap().path().join("Cargo.toml")).ok()?;
+            let name = manifest.lines().find_map(|line| line.strip_prefix("name = "))?;
+            Some(name.trim_matches('"').replace('-', "_"))
+        });
+        let mut names: Vec<String> = names.filter(|name| name != "vmcp_bench").collect();
+        names.sort();
+        assert_eq!(names, CRATES);
+    }
+
+    #[test]
+    fn a_module_of_vmcp_that_does_not_exist_is_refused() {
+        for module in ["vmcp_backed", "vmcp_backends", "vmcp_back::call", "vmcpx"] {
+            let error = change("debug", Some(module), None).unwrap_err();
+            assert_eq!(error, LevelError::UnknownModule(module.to_owned()), "{module}");
+        }
+        for module in ["vmcp", "vmcp_back", "vmcp_backend", "vmcp_backend::call", "hyper::client"] {
+            assert!(may_exist(module), "{module}");
+        }
+        assert_eq!(reset_module("vmcp_wire"), Err(LevelError::Unchanged("vmcp_wire".to_owned())));
     }
 
     #[test]

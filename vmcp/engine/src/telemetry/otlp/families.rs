@@ -30,13 +30,21 @@ const CONVENTION_NAMES: [(&str, &str); 4] = [
     ("mcp_client_session_duration_seconds", "mcp.client.session.duration"),
 ];
 /// Attributes of the conventions by the names of their labels.
-const CONVENTION_ATTRIBUTES: [(&str, &str); 5] = [
+const CONVENTION_ATTRIBUTES: [(&str, &str); 11] = [
     ("mcp_method_name", "mcp.method.name"),
     ("gen_ai_tool_name", "gen_ai.tool.name"),
+    ("gen_ai_prompt_name", "gen_ai.prompt.name"),
+    ("gen_ai_operation_name", "gen_ai.operation.name"),
     ("error_type", "error.type"),
+    ("rpc_response_status_code", "rpc.response.status_code"),
     ("network_transport", "network.transport"),
+    ("network_protocol_name", "network.protocol.name"),
     ("mcp_protocol_version", "mcp.protocol.version"),
+    ("server_address", "server.address"),
+    (SERVER_PORT, "server.port"),
 ];
+/// Label whose attribute is a number.
+const SERVER_PORT: &str = "server_port";
 
 /// Begin of the counters and time of the samples, in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy)]
@@ -154,7 +162,9 @@ fn attributes(labels: &[(&str, Cow<'_, str>)]) -> Vec<KeyValue> {
     labels
         .map(|(name, value)| {
             let convention = CONVENTION_ATTRIBUTES.iter().find(|(label, _)| label == name);
-            let value = AnyValueKind::StringValue(value.clone().into_owned());
+            let number = if *name == SERVER_PORT { value.parse().ok() } else { None };
+            let text = || AnyValueKind::StringValue(value.clone().into_owned());
+            let value = number.map_or_else(text, AnyValueKind::IntValue);
             KeyValue {
                 key: convention.map_or(*name, |(_, key)| key).to_owned(),
                 value: Some(AnyValue { value: Some(value) }),
@@ -166,7 +176,10 @@ fn attributes(labels: &[(&str, Cow<'_, str>)]) -> Vec<KeyValue> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
+
+    use vmcp_backend::{EndedSession, ServerNetwork};
 
     use super::*;
     use crate::metrics::{Metrics, ServerOperation, TraceLabels};
@@ -184,6 +197,7 @@ mod tests {
         let operation = ServerOperation {
             mcp_method_name: "tools/call",
             gen_ai_tool_name: "echo".into(),
+            gen_ai_prompt_name: Arc::default(),
             error_type: "",
             network_transport: "tcp",
             mcp_protocol_version: "2026-07-28",
@@ -202,10 +216,37 @@ mod tests {
         assert_eq!((point.bucket_counts[0], point.bucket_counts[1], point.bucket_counts[14]), (2, 1, 1));
         assert_eq!((point.count, point.bucket_counts.iter().sum::<u64>()), (4, 4));
         let keys: Vec<_> = point.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
-        let expected = ["mcp.method.name", "gen_ai.tool.name", "network.transport", "mcp.protocol.version"];
+        let expected = [
+            "mcp.method.name",
+            "gen_ai.tool.name",
+            "gen_ai.operation.name",
+            "network.transport",
+            "network.protocol.name",
+            "mcp.protocol.version",
+        ];
         assert_eq!(keys, expected, "an empty error.type is absent");
         assert_eq!(point.exemplars[0].trace_id, [0xab; 16]);
         assert_eq!(point.exemplars[0].span_id, [0xcd; 8]);
+    }
+
+    #[test]
+    fn the_port_of_a_server_is_a_number() {
+        let metrics = Metrics::new();
+        let address = "mcp.example.com".into();
+        let network = ServerNetwork { transport: "tcp", protocol: "http", address, port: Some(8443) };
+        let (network, lived) = (&Arc::new(network), Duration::from_secs(1));
+        metrics.session_ended(&EndedSession { backend: "far", network, revision: "2025-11-25", lived });
+        let Data::Histogram(histogram) = exported(&metrics, "mcp.client.session.duration") else {
+            panic!("no histogram")
+        };
+        let point = &histogram.data_points[0];
+        assert_eq!(point.explicit_bounds, CONVENTION_SECONDS);
+        let value = |key: &str| {
+            let found = point.attributes.iter().find(|attribute| attribute.key == key);
+            found.and_then(|attribute| attribute.value.clone()?.value)
+        };
+        assert_eq!(value("server.port"), Some(AnyValueKind::IntValue(8443)));
+        assert_eq!(value("server.address"), Some(AnyValueKind::StringValue("mcp.example.com".to_owned())));
     }
 
     #[test]

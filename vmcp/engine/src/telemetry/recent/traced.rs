@@ -119,7 +119,7 @@ impl CallEntry {
             policy_version: policy_version.as_deref().filter(|it| !it.is_empty()).map(str::to_owned),
             webhooks: effects.collect(),
             transmission: self.record.transmission.as_str().to_owned(),
-            transport: self.record.transport.map(str::to_owned),
+            transport: self.record.network.as_ref().map(|network| network.transport.to_owned()),
             requests: self.record.requests,
             backend_ms: self.record.backend_took.as_secs_f64() * 1e3,
             error: self.record.error.as_deref().map(str::to_owned),

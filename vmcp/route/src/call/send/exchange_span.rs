@@ -2,40 +2,27 @@
 //!
 //! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
 
-use url::Url;
-use vmcp_config::{Backend, Transport};
+use vmcp_backend::{Backend, ServerNetwork};
+use vmcp_wire::era::Revision;
 
 use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
-use vmcp_engine::engine::Snapshot;
-use vmcp_engine::telemetry;
 use vmcp_engine::telemetry::metrics::method_label;
 use vmcp_engine::telemetry::operations::shortened;
-use vmcp_engine::telemetry::traces::TraceSpan;
+use vmcp_engine::telemetry::traces::{OpenSpan, TraceSpan};
 
-/// Returns `network.transport` of a backend.
-pub(super) fn transport(backend: &Backend) -> &'static str {
-    match backend.transport {
-        Transport::Http { .. } | Transport::Sse { .. } | Transport::WebSocket { .. } => telemetry::TCP,
-        Transport::Stdio { .. } => telemetry::PIPE,
-    }
-}
-
-/// Returns `network.protocol.name` of a backend; `None` for a program.
-fn protocol(backend: &Backend) -> Option<&'static str> {
-    match backend.transport {
-        Transport::Http { .. } | Transport::Sse { .. } => Some("http"),
-        Transport::WebSocket { .. } => Some("websocket"),
-        Transport::Stdio { .. } => None,
-    }
+/// Writes the attributes of the network between vmcp and a backend.
+pub(super) fn fill_transport(open: &mut OpenSpan, network: &ServerNetwork) {
+    open.text("network.transport", network.transport);
+    open.optional("network.protocol.name", Some(network.protocol).filter(|name| !name.is_empty()));
 }
 
 /// Begins the span: its name has the method and the tool or prompt, never a URI.
 pub(super) fn begin(
     parent: &TraceSpan,
     target: &BackendTarget<'_>,
-    backend: &vmcp_backend::Backend,
-    snapshot: &Snapshot,
+    backend: &Backend,
+    revision: Option<Revision>,
 ) -> TraceSpan {
     // The id of the request is noted when the request is sent.
     parent.below("exchange", |open| {
@@ -48,20 +35,18 @@ pub(super) fn begin(
         }
         let name = tool.or(prompt).unwrap_or_default();
         let gap = if name.is_empty() { "" } else { " " };
-        let url = backend.spec().transport.url();
+        let network = backend.network();
         open.rename(&[method_label(&target.method), gap, name]);
         open.client();
         open.text("mcp.method.name", &shortened(&target.method));
-        let revision = snapshot.revision_of(target.backend);
-        open.optional("mcp.protocol.version", revision.map(shortened).as_deref());
-        open.text("network.transport", transport(backend.spec()));
-        open.optional("network.protocol.name", protocol(backend.spec()));
+        open.optional("mcp.protocol.version", revision.map(Revision::as_str));
+        fill_transport(open, network);
         open.optional("gen_ai.tool.name", tool);
         open.optional("gen_ai.operation.name", tool.map(|_| "execute_tool"));
         open.optional("gen_ai.prompt.name", prompt);
         open.optional("mcp.resource.uri", resource.map(shortened).as_deref());
-        open.optional("server.address", url.and_then(Url::host_str));
-        if let Some(port) = url.and_then(Url::port_or_known_default) {
+        if let Some(port) = network.port {
+            open.text("server.address", &network.address);
             open.number("server.port", port.into());
         }
     })

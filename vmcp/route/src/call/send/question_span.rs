@@ -1,5 +1,6 @@
-//! The span of a question that a backend asks a client during a call, of kind CLIENT: the server sends that
-//! message, so the roles of the conventions swap.
+//! Spans of the questions that a backend asks. The server begins that exchange, so the roles of the
+//! conventions swap: vmcp, the client of the backend, has a span of kind SERVER; its own message to the
+//! client that answers has one of kind CLIENT below.
 //!
 //! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
 
@@ -8,39 +9,73 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-use vmcp_backend::{Event, EventMap, Question, RpcOutcome};
+use vmcp_backend::{Backend, Event, EventMap, Question, RpcOutcome, ServerNetwork};
 use vmcp_json::object::Object;
-use vmcp_json::text::{self, empty_object};
-use vmcp_wire::meta::{META, Meta, TRACEPARENT, TRACESTATE};
+use vmcp_json::text;
+use vmcp_wire::era::{Era, Revision};
 
+use super::exchange_span;
 use vmcp_engine::telemetry::metrics::method_label;
 use vmcp_engine::telemetry::operations::{OperationFailure, shortened};
-use vmcp_engine::telemetry::traces::{self, IncomingTrace, TraceContext, TraceSpan};
+use vmcp_engine::telemetry::traces::{self, IncomingTrace, OpenSpan, TraceContext, TraceSpan};
+
+/// The backend that asks.
+#[derive(Debug, Clone)]
+pub struct AskingServer {
+    /// The way to it.
+    pub network: Arc<ServerNetwork>,
+    /// The revision that it speaks, if it is known.
+    pub revision: Option<Revision>,
+}
+
+impl From<&Backend> for AskingServer {
+    /// Names a backend that asks outside of calls: of its own accord a server of the modern era asks nothing,
+    /// and one of both eras has the revision of its session, which is unknown here.
+    fn from(backend: &Backend) -> Self {
+        let revision = backend.revision().filter(|revision| revision.era() == Era::Legacy);
+        Self { network: Arc::clone(backend.network()), revision }
+    }
+}
 
 /// Returns the map of events that follows each question in a span below the exchange whose context is
-/// `exchange`. The map does not keep the span, which ends with its request: the map may live longer.
-pub(super) fn of_events(exchange: &TraceContext) -> EventMap {
+/// `exchange`. The map does not keep the span of the exchange, which ends with its request: the map may live
+/// longer.
+pub(super) fn of_events(exchange: &TraceContext, server: AskingServer) -> EventMap {
     let exchange = TraceContext { baggage: None, ..exchange.clone() };
     Arc::new(move |event| {
         Some(match event {
-            Event::Question(question) => Event::Question(followed(question, &exchange)),
+            Event::Question(question) => Event::Question(followed(question, &exchange, &server)),
             event @ Event::Notification(_) => event,
         })
     })
 }
 
-/// Begins the span of a question; the answer, or the end of the wait for it, ends the span.
-fn followed(question: Question, exchange: &TraceContext) -> Question {
-    let Question { method, params, answer: mut asked } = question;
-    let span = TraceSpan::root("question", |open| {
+/// Begins the span of a backend's question, of kind SERVER; the answer, or the end of the wait for it, ends
+/// the span. It continues the trace in the question's `_meta` and is linked to `exchange`; without such a
+/// trace it is below `exchange`, which is empty for a question outside of calls. The parameters take the
+/// span's trace along.
+pub fn followed(question: Question, exchange: &TraceContext, server: &AskingServer) -> Question {
+    let Question { id, method, params, answer: mut asked } = question;
+    let own = traces::trace_of_params(params.as_deref());
+    let caller = if own.traceparent.is_some() {
+        IncomingTrace { context: own, ambient: exchange.traceparent.as_deref().map(Box::from) }
+    } else {
+        IncomingTrace { context: exchange.clone(), ambient: None }
+    };
+    let span = traces::begin_continued("question", &caller, |open| {
         open.rename(&[method_label(&method)]);
-        open.client();
+        open.server();
         open.text("mcp.method.name", &shortened(&method));
+        open.optional("mcp.protocol.version", server.revision.map(Revision::as_str));
+        exchange_span::fill_transport(open, &server.network);
+        if let Some(id) = &id {
+            open.text("jsonrpc.request.id", &shortened(&text::unquoted(id).unwrap_or(Cow::Borrowed(&**id))));
+        }
     });
     if span.is_none() {
-        return Question { method, params, answer: asked };
+        return Question { id, method, params, answer: asked };
     }
-    let traced = in_trace(params.as_deref().unwrap_or(empty_object()), &span, exchange);
+    let traced = traces::params_in_trace(params.as_deref(), &span);
     let (answer, answered) = oneshot::channel();
     tokio::spawn(async move {
         let outcome = tokio::select! {
@@ -48,41 +83,38 @@ fn followed(question: Question, exchange: &TraceContext) -> Question {
             // No answer is wanted any longer: dropping the receiver withdraws the question.
             () = asked.closed() => None,
         };
-        match outcome {
-            Some(outcome) => {
-                if let RpcOutcome::Error(error) = &outcome {
-                    failure(error).mark(&span);
-                }
-                drop(span);
-                // A backend that is gone needs no answer.
-                let _ = asked.send(outcome);
-            }
-            None => OperationFailure::Cancelled.mark(&span),
+        mark(&span, outcome.as_ref());
+        drop(span);
+        if let Some(outcome) = outcome {
+            // A backend that is gone needs no answer.
+            let _ = asked.send(outcome);
         }
     });
-    Question { method, params: traced.or(params), answer }
+    Question { id, method, params: traced.or(params), answer }
 }
 
-/// Puts the span below `exchange`, linked to a trace that the backend sent. Returns the parameters with the
-/// trace of the span in `_meta`.
-fn in_trace(params: &RawValue, span: &TraceSpan, exchange: &TraceContext) -> Option<Box<RawValue>> {
-    let parsed = Object::parse(params);
-    let is_object = parsed.is_ok();
-    let object = parsed.unwrap_or_default();
-    let meta = object.text(META).and_then(|meta| Object::parse_valid(meta).ok()).unwrap_or_default();
-    let ambient = Meta::from(meta.clone()).trace().traceparent.map(Box::from);
-    traces::continue_trace(span, &IncomingTrace { context: exchange.clone(), ambient });
-    let TraceContext { traceparent, tracestate, .. } = traces::outgoing(span, &TraceContext::default());
-    let mut inner = meta.edit();
-    inner.set(TRACEPARENT, text::quoted(&traceparent?));
-    match tracestate {
-        Some(tracestate) => inner.set(TRACESTATE, text::quoted(&tracestate)),
-        None => inner.remove(TRACESTATE),
-    };
-    let inner = inner.finish().into_cow().into_owned();
-    let mut edit = object.edit();
-    edit.set(META, inner);
-    edit.finish().into_raw().ok().filter(|_| is_object)
+/// Begins the span of a question to a client, of kind CLIENT, below the trace that the question carries.
+/// Returns the span, and the parameters with its trace in `_meta`; `None` if they stay as they are.
+pub fn sent(question: &Question, fill: impl FnOnce(&mut OpenSpan)) -> (TraceSpan, Option<Box<RawValue>>) {
+    let params = question.params.as_deref();
+    let caller = IncomingTrace { context: traces::trace_of_params(params), ambient: None };
+    let span = traces::begin_continued("question", &caller, |open| {
+        open.rename(&[method_label(&question.method)]);
+        open.client();
+        open.text("mcp.method.name", &shortened(&question.method));
+        fill(open);
+    });
+    let traced = traces::params_in_trace(params, &span);
+    (span, traced)
+}
+
+/// Writes the end of a question into its span; `None` stands for a question without an answer.
+pub fn mark(span: &TraceSpan, outcome: Option<&RpcOutcome>) {
+    match outcome {
+        Some(RpcOutcome::Error(error)) => failure(error).mark(span),
+        Some(RpcOutcome::Result(_) | RpcOutcome::Arriving(_)) => {}
+        None => OperationFailure::Cancelled.mark(span),
+    }
 }
 
 /// Returns the failure that a client answered.
@@ -95,17 +127,25 @@ fn failure(error: &RawValue) -> OperationFailure {
 
 #[cfg(test)]
 mod tests {
+    use vmcp_json::text::empty_object;
+
     use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
 
     #[tokio::test]
     async fn without_an_exporter_a_question_is_as_it_was() {
         let (answer, answered) = oneshot::channel();
-        let params = RawValue::from_string("{\"message\":\"?\"}".to_owned()).ok();
-        let question = Question { method: "elicitation/create".into(), params, answer };
-        let Some(Event::Question(asked)) = of_events(&TraceContext::default())(Event::Question(question))
-        else {
-            panic!("a question")
-        };
+        let params = Some(raw("{\"message\":\"?\"}"));
+        let question = Question { id: None, method: "elicitation/create".into(), params, answer };
+        let network = ServerNetwork { transport: "pipe", protocol: "", address: "".into(), port: None };
+        let server = AskingServer { network: network.into(), revision: None };
+        let follow = of_events(&TraceContext::default(), server);
+        let Some(Event::Question(asked)) = follow(Event::Question(question)) else { panic!("a question") };
+        let (span, traced) = sent(&asked, |_| panic!("there is no span"));
+        assert!(span.is_none() && traced.is_none());
         assert_eq!(asked.params.as_deref().map(RawValue::get), Some("{\"message\":\"?\"}"));
         assert!(asked.answer.send(RpcOutcome::result(empty_object())).is_ok());
         assert!(matches!(answered.await, Ok(RpcOutcome::Result(_))));
@@ -113,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_code_of_a_clients_error_is_read() {
-        let error = RawValue::from_string(r#"{"code":-32601,"message":"no"}"#.to_owned()).unwrap();
+        let error = raw(r#"{"code":-32601,"message":"no"}"#);
         assert_eq!(failure(&error), OperationFailure::Rpc { code: -32601, message: "no".to_owned() });
     }
 }

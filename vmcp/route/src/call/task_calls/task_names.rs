@@ -134,11 +134,11 @@ pub fn with_params(message: &RawValue, params: &RawValue) -> Option<Box<RawValue
 
 /// Renames the task that a question is related to, and renames it back in the answer.
 fn named_question(question: Question, shown: &impl Fn(&str) -> Option<Arc<str>>) -> Question {
-    let Question { method, params, answer } = question;
+    let Question { id: own_id, method, params, answer } = question;
     let related = params.as_deref().and_then(related_task);
     let params = params.map(|params| tasks::related_renamed(&params, rename(shown)).unwrap_or(params));
     let Some((id, shown)) = related.and_then(|id| Some((id.clone(), shown(&id)?))) else {
-        return Question { method, params, answer };
+        return Question { id: own_id, method, params, answer };
     };
     let (sender, answered) = oneshot::channel();
     tokio::spawn(async move {
@@ -159,7 +159,7 @@ fn named_question(question: Question, shown: &impl Fn(&str) -> Option<Arc<str>>)
         // The backend may have gone in the meantime.
         let _ = answer.send(outcome);
     });
-    Question { method, params, answer: sender }
+    Question { id: own_id, method, params, answer: sender }
 }
 
 fn related_task(params: &RawValue) -> Option<String> {

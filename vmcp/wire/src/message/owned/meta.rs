@@ -9,7 +9,7 @@ use super::params::OwnedParams;
 use super::read::Level;
 use crate::message::meta::{
     BAGGAGE, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, TRACEPARENT, TRACESTATE, Trace,
-    is_traceparent,
+    is_traceparent, is_tracestate,
 };
 
 /// A view of the metadata of a message.
@@ -85,11 +85,12 @@ impl<'a> OwnedMeta<'a> {
     }
 
     /// Returns the trace context. A malformed `traceparent` is ignored, and `tracestate` with it; baggage
-    /// needs no trace.
+    /// needs no trace. A malformed `tracestate` is ignored alone.
     #[must_use]
     pub fn trace(&self) -> Trace<'a> {
         let traceparent = self.get_str(TRACEPARENT).filter(|text| is_traceparent(text));
         let tracestate = traceparent.as_ref().and_then(|_| self.get_str(TRACESTATE));
+        let tracestate = tracestate.filter(|text| is_tracestate(text));
         Trace { traceparent, tracestate, baggage: self.get_str(BAGGAGE) }
     }
 }

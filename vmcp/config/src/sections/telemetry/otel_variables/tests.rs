@@ -43,6 +43,28 @@ fn variables_count_where_the_file_is_silent() {
 }
 
 #[test]
+fn attributes_of_the_environment_join_those_of_the_file() {
+    let attributes = |file: &str, text: &str| {
+        let loaded = loaded(file, &[("OTEL_RESOURCE_ATTRIBUTES", text)]);
+        let telemetry = loaded.config.telemetry;
+        let is_warned = loaded.warnings.iter().any(|warning| warning.message.contains("ATTRIBUTES"));
+        let pairs = telemetry.resource_attributes.iter().map(|(key, value)| format!("{key}={value}"));
+        (telemetry.service_name.clone(), pairs.collect::<Vec<_>>().join(","), is_warned)
+    };
+    let file = "telemetry: { resourceAttributes: { team: file } }";
+    let found = |name: &str, pairs: &str| (name.to_owned(), pairs.to_owned(), false);
+    assert_eq!(attributes(file, "team=env,k8s.pod.name=a"), found("vmcp", "k8s.pod.name=a,team=file"));
+    assert_eq!(attributes("telemetry:\n  resourceAttributes:\n", "team=env"), found("vmcp", "team=env"));
+    assert_eq!(attributes("{}", "a%2Cb=1%3D2, c = d "), found("vmcp", "a,b=1=2,c=d"));
+    assert_eq!(attributes("{}", "service.name=x,a=b"), found("x", "a=b"));
+    assert_eq!(attributes("{}", "service.name=,a=b"), found("vmcp", "a=b"), "an empty name counts as unset");
+    for wrong in ["a=b,c", "a=b,=c", "a=b,c=%zz", "a=b,c=%4", "a=b,c=%ff", "a=b,%ff=c"] {
+        let (name, pairs, is_warned) = attributes(file, wrong);
+        assert_eq!((&*name, &*pairs, is_warned), ("vmcp", "team=file", true), "{wrong}: all are discarded");
+    }
+}
+
+#[test]
 fn certificates_of_all_signals_or_of_one_are_files_of_authorities() {
     let variables = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector:4318"),
@@ -115,15 +137,29 @@ fn each_sampler_of_the_specification_is_a_share() {
         ("traceidratio", "0.5", 0.5),
         ("traceidratio", "", 1.0),
         ("parentbased_traceidratio", "0.5", 0.5),
-        // The default of vmcp: the word, or its argument, is ignored.
+        // The default of vmcp: the word is ignored.
         ("xray", "0.5", 0.05),
-        ("traceidratio", "1.5", 0.05),
-        ("traceidratio", "NaN", 0.05),
+        // A wrong argument counts as an absent one.
+        ("traceidratio", "1.5", 1.0),
+        ("parentbased_traceidratio", "NaN", 1.0),
     ] {
         let variables = [("OTEL_TRACES_SAMPLER", sampler), ("OTEL_TRACES_SAMPLER_ARG", argument)];
         let rate = loaded("{}", &variables).config.telemetry.sampling_rate;
         assert!((rate - expected).abs() < 1e-6, "{sampler} {argument}: {rate}");
     }
+}
+
+#[test]
+fn the_sampler_that_keeps_nothing_follows_no_caller() {
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+    let exported = |file: &str, sampler: &str| {
+        let telemetry = loaded(file, &[endpoint, ("OTEL_TRACES_SAMPLER", sampler)]).config.telemetry;
+        [telemetry.traces.is_some(), telemetry.metrics.is_some()]
+    };
+    assert_eq!(exported("{}", "always_off"), [false, true]);
+    assert_eq!(exported("{}", "parentbased_always_off"), [true, true], "a caller's trace goes on");
+    assert_eq!(exported("telemetry: { samplingRate: '0.5' }", "always_off"), [true, true], "the file speaks");
+    assert_eq!(exported("telemetry: { tracingEnabled: true }", "always_off"), [true, true]);
 }
 
 #[test]

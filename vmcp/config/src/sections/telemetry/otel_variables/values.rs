@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{OtelVariables, SECTION};
+use super::{OtelVariables, SAMPLER, SECTION};
 use crate::values::headers::{MAX_HEADERS, is_reserved_header, is_token_char, value_fault};
 
 impl OtelVariables<'_, '_> {
@@ -60,7 +60,7 @@ impl OtelVariables<'_, '_> {
 
     /// Returns the share of traces that the sampler keeps.
     pub(super) fn sampling_rate(&mut self) -> Option<Value> {
-        let (name, argument) = ("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG");
+        let (name, argument) = (SAMPLER, "OTEL_TRACES_SAMPLER_ARG");
         let sampler = self.word(name)?;
         let rate = match sampler.strip_prefix("parentbased_").unwrap_or(&sampler) {
             "always_on" => "1".to_owned(),
@@ -76,7 +76,8 @@ impl OtelVariables<'_, '_> {
             return Some(Value::String(rate));
         }
         self.ignored(argument, &format!("`{rate}` is not a share"), "write a number from 0 to 1");
-        None
+        // The specification: as if the argument were not set.
+        Some(Value::String("1".to_owned()))
     }
 
     /// Returns a time, which the variable gives in milliseconds.
@@ -114,6 +115,23 @@ impl OtelVariables<'_, '_> {
         Map::new()
     }
 
+    /// Returns the attributes of the resource, whose keys are percent-encoded too. As the specification asks,
+    /// one that cannot be decoded discards them all.
+    pub(super) fn attributes(&mut self, variable: &str) -> Map<String, Value> {
+        let is_encoded = self.get(variable).is_none_or(|text| has_whole_escapes(&text));
+        let mut attributes = Map::new();
+        for (key, value) in self.pairs(variable) {
+            match percent_decode_str(&key).decode_utf8() {
+                Ok(key) if is_encoded => attributes.insert(key.into_owned(), value),
+                _ => {
+                    self.ignored(variable, "one of its escapes is wrong", "write `%25` for a percent sign");
+                    return Map::new();
+                }
+            };
+        }
+        attributes
+    }
+
     /// Reads `key=value` pairs with percent-encoded values, separated by commas.
     pub(super) fn pairs(&mut self, name: &str) -> Map<String, Value> {
         let Some(text) = self.get(name) else { return Map::new() };
@@ -132,4 +150,12 @@ impl OtelVariables<'_, '_> {
         }
         pairs
     }
+}
+
+/// True if two hexadecimal digits follow each percent sign.
+fn has_whole_escapes(text: &str) -> bool {
+    let escapes = text.split('%').skip(1);
+    escapes
+        .map(str::as_bytes)
+        .all(|escape| escape.get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)))
 }

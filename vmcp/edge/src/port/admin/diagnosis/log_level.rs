@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Json, Response};
 use serde::Deserialize;
@@ -11,8 +12,10 @@ use super::bad_request;
 use crate::port::admin::Admin;
 use vmcp_engine::telemetry::logs::levels;
 
-/// The query `?level=debug&module=NAME&for=10m`, or `?reset=true`.
+/// The query `?level=debug&module=NAME&for=10m`, or `?reset=true&module=NAME`. A misspelled `module` would
+/// change the level of all.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(in crate::port::admin) struct LevelChange {
     level: Option<String>,
     module: Option<String>,
@@ -30,8 +33,12 @@ pub(in crate::port::admin) async fn show() -> Response {
 /// Answers `PUT /admin/log-level`. The audit event of the order has the query.
 pub(in crate::port::admin) async fn change(
     State(admin): State<Admin>,
-    Query(change): Query<LevelChange>,
+    change: Result<Query<LevelChange>, QueryRejection>,
 ) -> Response {
+    let Query(change) = match change {
+        Ok(change) => change,
+        Err(rejection) => return bad_request(&format!("query: {}", rejection.body_text())),
+    };
     // The lock is held over the change: of two orders at once, the later one's timer stays.
     let changed = put_in_force(change, &mut admin.0.level_timer.lock());
     match changed {
@@ -48,9 +55,15 @@ fn put_in_force(change: LevelChange, timer: &mut Option<AbortOnDropHandle<()>>) 
         return Err("for: write a time such as for=10m".to_owned());
     };
     match (reset, level) {
+        (true, None) if life.is_some() => return Err("for: `reset=true` has effect at once".to_owned()),
         (true, None) => {
-            levels::reset(None).map_err(|error| error.to_string())?;
-            *timer = None;
+            let is_over = match &module {
+                Some(module) => levels::reset_module(module),
+                None => levels::reset(None),
+            };
+            if is_over.map_err(|error| error.to_string())? {
+                *timer = None;
+            }
         }
         (false, Some(level)) => {
             let until = levels::change(&level, module.as_deref(), life).map_err(|error| error.to_string())?;

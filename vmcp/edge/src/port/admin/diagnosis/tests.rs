@@ -176,6 +176,11 @@ async fn requests_of_wrong_form_are_refused_with_the_field() {
         ("PUT", "/admin/log-level?level=info&for=soon", "", "for: "),
         ("PUT", "/admin/log-level?level=info&for=1000days", "", "for: "),
         ("PUT", "/admin/log-level?level=info&reset=true", "", "reset: "),
+        ("PUT", "/admin/log-level?level=info&modul=vmcp_backend", "", "query: "),
+        ("PUT", "/admin/log-level?level=info&module=vmcp_backed", "", "module: vmcp has no module"),
+        ("PUT", "/admin/log-level?reset=yes", "", "query: "),
+        ("PUT", "/admin/log-level?reset=true&for=10m", "", "for: "),
+        ("PUT", "/admin/log-level?reset=true&module=vmcp_wire", "", "module: `vmcp_wire` has no level"),
         ("PUT", "/admin/log-level", "", "level: "),
     ] {
         let (status, answer) = ask(&router, method, path, body).await;

@@ -167,7 +167,7 @@ mod tests {
             sender.try_send(Event::Notification(message)).unwrap();
         }
         let (answer, _answered) = oneshot::channel();
-        let question = Question { method: methods::ELICIT.into(), params: None, answer };
+        let question = Question { id: None, method: methods::ELICIT.into(), params: None, answer };
         sender.try_send(Event::Question(question)).unwrap();
         assert!(matches!(events.try_recv(), Some(Event::Question(_))));
         assert!(events.try_recv().is_none());

@@ -42,7 +42,7 @@ impl UserTime {
     }
 
     fn timed(&self, question: Question) -> Question {
-        let Question { method, params, answer: mut asked } = question;
+        let Question { id, method, params, answer: mut asked } = question;
         let (answer, answered) = oneshot::channel();
         let open = OpenQuestion::new(self);
         tokio::spawn(async move {
@@ -58,7 +58,7 @@ impl UserTime {
                 () = asked.closed() => {}
             }
         });
-        Question { method, params, answer }
+        Question { id, method, params, answer }
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     async fn the_clock_runs_from_the_first_question_to_the_last_answer() {
         let time = UserTime::default();
         let ask = |answer| {
-            let question = Question { method: "elicitation/create".into(), params: None, answer };
+            let question = Question { id: None, method: "elicitation/create".into(), params: None, answer };
             let Some(Event::Question(asked)) = time.of_events()(Event::Question(question)) else { panic!() };
             asked
         };

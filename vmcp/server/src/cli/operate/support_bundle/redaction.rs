@@ -42,19 +42,61 @@ impl Redactor {
         without_secrets(&text)
     }
 
+    /// Redacts the values of a setting that has several, such as a header.
+    fn redact_items(&self, name: &str, items: &mut [Value]) {
+        for item in items {
+            match item {
+                Value::String(text) if is_secret_setting(name, text) => MASK.clone_into(text),
+                item => self.redact_json(item),
+            }
+        }
+    }
+
     fn redact_json(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.redact_text(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.redact_json(item)),
             Value::Object(entries) => {
+                // A variable as an entry of a list: `{"name": "TOKEN", "value": "x"}`.
+                let named = ["name", "key"].iter().find_map(|key| entries.get(*key)?.as_str());
+                let named = named.map(str::to_owned);
                 for (key, entry) in entries {
+                    let name = named.as_deref().filter(|_| key == "value").unwrap_or(key);
                     match entry {
-                        Value::String(text) if is_secret_setting(key, text) => MASK.clone_into(text),
+                        Value::String(text) if is_secret_setting(name, text) => MASK.clone_into(text),
+                        Value::Array(items) => self.redact_items(name, items),
                         entry => self.redact_json(entry),
                     }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn documents_lose_secrets_by_their_keys_and_stay_documents() {
+        let redactor = Redactor { known: Vec::new() };
+        let document = json!({
+            "headers": {"Authorization": ["zebra7"], "Accept": ["text/plain"]},
+            "env": [{"name": "API_TOKEN", "value": "zebra7"}, {"name": "HOME", "value": "/root"}],
+            "inner": {"password": "two zebra7", "text": "{\"client_secret\":\"zebra7\"}"},
+            "tokens": 7,
+        });
+        let redacted = redactor.redact("status.json", &document.to_string());
+        let redacted: Value = serde_json::from_str(&redacted).unwrap();
+        let expected = json!({
+            "headers": {"Authorization": ["***"], "Accept": ["text/plain"]},
+            "env": [{"name": "API_TOKEN", "value": "***"}, {"name": "HOME", "value": "/root"}],
+            "inner": {"password": "***", "text": "{\"client_secret\":\"***\"}"},
+            "tokens": 7,
+        });
+        assert_eq!(redacted, expected);
     }
 }

@@ -63,7 +63,7 @@ optimizer:
 "#;
 
 /// Secrets that servers print; only their shape tells them.
-const PRINTED: [(&str, &str); 25] = [
+const PRINTED: [(&str, &str); 41] = [
     ("Authorization: Bearer Qm9iOjEyMzQ1Njc4", "Qm9iOjEyMzQ1Njc4"),
     ("said Basic c2VjcmV0OndvcmQ=", "c2VjcmV0OndvcmQ"),
     ("jwt=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl", "eyJzdWIiOiJhIn0"),
@@ -89,6 +89,22 @@ const PRINTED: [(&str, &str); 25] = [
     ("{\"client_secret\":\"hunter2x\"}", "hunter2x"),
     ("exec server --api-key zebra7 --verbose", "zebra7"),
     ("random 9f86d081884c7d659a2feaa0c55ad015", "9f86d081884c7d659a2feaa0c55ad015"),
+    ("Authorization: Token zebra26", "zebra26"),
+    ("Authorization: Bearer zeb27", "zeb27"),
+    ("Authorization: Digest username=\"bob\", response=\"zebra28\"", "zebra28"),
+    ("{\"password\": \"two words zebra29\"}", "words zebra29"),
+    ("password%3Dzebra30", "zebra30"),
+    ("curl -u bob:zebra31 https://a.invalid", "zebra31"),
+    ("AccountName=a;AccountKey=zebra32==", "zebra32"),
+    ("POST /hook?sig=zebra33", "zebra33"),
+    ("<password>zebra34</password>", "zebra34"),
+    ("- name: API_TOKEN\n  value: zebra35", "zebra35"),
+    ("\u{1b}[3mtoken\u{1b}[0m=zebra36", "zebra36"),
+    ("the token zebra37 is unknown", "zebra37"),
+    ("https://a.invalid/s/a1b2c3d4e5f6a1b2c3d4e5f6/mcp", "a1b2c3d4e5f6a1b2c3d4e5f6"),
+    ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nzebra39\n-----END PGP PRIVATE KEY BLOCK-----", "zebra39"),
+    ("Mcp-Session-Id: zebra40", "zebra40"),
+    ("https://abcdefghijkl41:x-oauth-basic@git.invalid/r", "abcdefghijkl41"),
 ];
 
 /// Returns the texts of an unpacked bundle by name.
@@ -113,7 +129,7 @@ async fn support_files(config: vmcp_config::Config) -> SupportFiles {
 }
 
 #[tokio::test]
-async fn none_of_forty_planted_secrets_is_in_a_bundle() {
+async fn none_of_the_planted_secrets_is_in_a_bundle() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let variables = |name: &str| (name == "WORD").then(|| "word13ofavariable".to_owned());
     let file = |path: &str| Ok((path == "/run/word").then(|| "word12ofafile\n".to_owned()));
@@ -128,7 +144,7 @@ async fn none_of_forty_planted_secrets_is_in_a_bundle() {
     }
     let secrets: Vec<&str> =
         CONFIGURED.into_iter().chain(PRINTED.into_iter().map(|(_, secret)| secret)).collect();
-    assert_eq!(secrets.len(), 40);
+    assert_eq!(secrets.len(), 56);
 
     let files = Box::pin(support_files(loaded.config.clone())).await;
     let config = Ok(Some(ConfigFile {
