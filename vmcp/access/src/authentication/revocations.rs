@@ -142,11 +142,13 @@ impl Revocations {
     /// Returns true if the credential that proved an identity is refused.
     pub fn refuses(&self, identity: &Identity) -> bool {
         let issued = |identity: &Identity| {
-            let issued = identity.as_known()?.claims().get("iat")?.as_f64()?;
+            let issued = identity.as_known()?.claims().get("iat")?;
             // Whole seconds: a token of the second of the order may be from before it.
-            let issued = (issued.max(0.0) as u64).saturating_mul(1000);
-            // A time to come is none at which the token was issued: no order would ever be later.
-            Some(issued).filter(|issued| *issued <= now().saturating_add(MAX_AHEAD.as_millis() as u64))
+            let issued = (issued.as_f64().unwrap_or_default().max(0.0) as u64).saturating_mul(1000);
+            // A time to come is none at which the token was issued: no order would ever be later. Such a
+            // time, or what cannot be read as one, counts as the earliest.
+            let is_past = issued <= now().saturating_add(MAX_AHEAD.as_millis() as u64);
+            Some(if is_past { issued } else { 0 })
         };
         self.concerns(identity, |order| match issued(identity) {
             Some(issued) => issued <= order.at,
@@ -232,6 +234,10 @@ mod tests {
         let order = revocations.order(subject("alice"), Duration::ZERO, false).unwrap();
         assert_eq!(order.until - order.at, MAX_LIFE.as_millis() as u64, "longer than tokens live");
         assert!(revocations.refuses(&token) && !revocations.refuses(&key));
+        for iat in [json!(now() / 1000 + 86_400), json!("now"), json!(null), json!(-1), json!(1e300)] {
+            let token = identity("https://vmcp", "alice", &json!({ "iat": iat }));
+            assert!(revocations.refuses(&token), "issued at {iat}");
+        }
         let longer = revocations.order(subject("alice"), 8 * DAY, false).unwrap();
         assert_eq!(longer.keys_until, Some(longer.at + 8 * DAY.as_millis() as u64));
         assert!(revocations.refuses(&token) && revocations.refuses(&key));

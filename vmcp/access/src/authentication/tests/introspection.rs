@@ -171,6 +171,10 @@ async fn without_a_usable_answer_a_token_is_refused_as_an_outage_that_operators_
     odd["active"] = json!("true");
     let mut late = good.clone();
     late["exp"] = json!("tomorrow");
+    // Without the time that cannot be read, the token would have no end.
+    let many_digits = format!("\"exp\":{}.{}", now() + 600, "1234567890".repeat(4));
+    let precise = good.to_string().replacen(&format!("\"exp\":{}", good["exp"]), &many_digits, 1);
+    assert_ne!(precise, good.to_string());
     let repeated = good.to_string().replacen('{', r#"{"active":false,"#, 1);
     let padded = format!("{}{good}", " ".repeat(40 << 10));
     for (answer, reason) in [
@@ -182,6 +186,7 @@ async fn without_a_usable_answer_a_token_is_refused_as_an_outage_that_operators_
         (Answer::Say(json!({})), "`active` is not true or false"),
         (Answer::Say(odd), "`active` is not true or false"),
         (Answer::Say(late), "`exp` is no number"),
+        (Answer::Text(precise), "`exp` is no number"),
         (Answer::Redirect(format!("{}/introspect?again", endpoint.origin)), "HTTP 302"),
         (Answer::Status(StatusCode::UNAUTHORIZED), "HTTP 401"),
         (Answer::Status(StatusCode::INTERNAL_SERVER_ERROR), "HTTP 500"),
