@@ -247,6 +247,8 @@ impl AuthServer {
         if !needed.into_iter().all(has) {
             return Err(SIGN_IN);
         }
+        // With a code, the person has signed in a moment ago.
+        let is_renewal = grant.generation > 0;
         for tokens in &mut grant.tokens {
             let vouches = first == Some(tokens.provider.as_str());
             let ends_soon = tokens.life().is_some_and(|life| life < config.access_life.as_secs() / 2);
@@ -263,7 +265,7 @@ impl AuthServer {
                 }
                 // A carried token that is still good is used until its end, which ends the access token too.
                 Err(UpstreamError::Refused(_))
-                    if vouches && tokens.refresh.is_some() && !tokens.is_carried(config) =>
+                    if is_renewal && vouches && tokens.refresh.is_some() && !tokens.is_carried(config) =>
                 {
                     return Err(SIGN_IN);
                 }

@@ -212,8 +212,14 @@ impl UpstreamProvider {
         let mut renewed = ProviderTokens::new(&self.config.name, &answer)?;
         let person = match (&self.config.kind, &self.issuer, &renewed.id) {
             (UpstreamKind::Oidc { subject_claim, .. }, Some(issuer), Some(_)) => {
-                let claims = self.id_token(&renewed, issuer, None).await?;
-                Some((user_info::text(&claims, std::slice::from_ref(subject_claim)), claims))
+                match self.id_token(&renewed, issuer, None).await {
+                    Ok(claims) => {
+                        Some((user_info::text(&claims, std::slice::from_ref(subject_claim)), claims))
+                    }
+                    // Without the provider's keys the claims stay; the renewed tokens are kept all the same.
+                    Err(UpstreamError::Unreachable(_)) => None,
+                    Err(error) => return Err(error),
+                }
             }
             _ => None,
         };

@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::identity::Identity;
 
@@ -168,11 +167,13 @@ impl Revocations {
         }
         let Some(known) = identity.as_known() else { return false };
         let now = now();
-        let token_id = known.claims().get("jti").and_then(Value::as_str);
+        // A number is no `jti` (RFC 7519, 4.1.7); some issuers write one.
+        let token_id =
+            known.claims().get("jti").map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned));
         let is_of = |of: &RevokedCredentials| {
             of.issuer.as_deref().is_none_or(|issuer| issuer == known.issuer())
                 && of.subject.as_deref().is_none_or(|subject| subject == known.subject())
-                && of.token_id.as_deref().is_none_or(|id| token_id == Some(id))
+                && of.token_id.as_ref().is_none_or(|id| token_id.as_ref() == Some(id))
         };
         orders.iter().any(|order| {
             let by_token = order.of.token_id.is_some();
@@ -188,7 +189,7 @@ fn now() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -261,6 +262,10 @@ mod tests {
         let of_token =
             |id: &str| identity("https://idp", "carol", &json!({"jti": id, "iat": now() / 1000 + 60}));
         assert!(revocations.refuses(&of_token("t1")) && !revocations.refuses(&of_token("t2")));
+        let number = RevokedCredentials { token_id: Some("7".into()), ..RevokedCredentials::default() };
+        revocations.order(number, DAY, false).unwrap();
+        let of_number = |id: u64| identity("https://idp", "carol", &json!({"jti": id}));
+        assert!(revocations.refuses(&of_number(7)) && !revocations.refuses(&of_number(8)));
         let nobody = revocations.order(RevokedCredentials::default(), DAY, false);
         assert_eq!(nobody, Err(RevocationError::Nobody));
     }
