@@ -19,7 +19,6 @@ use crate::auth_server::upstream_provider::ProviderTokens;
 /// Most logins that wait; a further one takes the place of the oldest, whose person signs in again. Only who
 /// has signed in at a provider takes one.
 const MAX_LOGINS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
-
 /// Most of them of one person; a further one takes the place of the person's oldest.
 const MAX_LOGINS_OF_PERSON: usize = 16;
 
@@ -66,7 +65,8 @@ impl PendingLogins {
         let subject = &login.person.subject;
         let of_person = logins.iter().filter(|(_, other)| other.person.subject == *subject);
         // From the newest on.
-        if let Some(oldest) = of_person.map(|(id, _)| *id).nth(MAX_LOGINS_OF_PERSON - 1) {
+        let oldest = of_person.map(|(id, _)| *id).nth(MAX_LOGINS_OF_PERSON - 1);
+        if let Some(oldest) = oldest {
             logins.pop(&oldest);
         }
         logins.put(id, login);
