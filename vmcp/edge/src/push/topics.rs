@@ -21,8 +21,6 @@ const MAX_PER_CLIENT: usize = 1000;
 const MAX_PER_PRINCIPAL: usize = 2500;
 /// Subscriptions of all clients of this process, as a backstop; one more is refused.
 const MAX_SUBSCRIPTIONS: usize = 100_000;
-/// Bytes of the URI of a subscription, which is kept; a longer one is refused.
-const MAX_NAME_BYTES: usize = 8 * 1024;
 
 /// A resource or a task that clients can subscribe to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -100,8 +98,6 @@ pub(crate) enum SubscriptionLimit {
     Client,
     #[error("the clients of one address may have at most {MAX_PER_PRINCIPAL} subscriptions")]
     Principal,
-    #[error("the URI of a subscription may have at most {MAX_NAME_BYTES} bytes")]
-    Name,
     #[error("this server has reached its limit of {MAX_SUBSCRIPTIONS} subscriptions; try again later")]
     Process,
 }
@@ -138,9 +134,6 @@ impl TopicRegistry {
         session: Option<SessionId>,
         shown: Option<Arc<str>>,
     ) -> Result<Option<Reservation>, SubscriptionLimit> {
-        if topic.name.len() > MAX_NAME_BYTES {
-            return Err(SubscriptionLimit::Name);
-        }
         let mut state = self.lock();
         let own = state.of_mailbox.get(&mailbox.number).map_or(&[][..], Vec::as_slice);
         if own.contains(&topic) {
@@ -410,9 +403,6 @@ mod tests {
             SubscriptionLimit::Client
         );
         assert!(topics.reserve(&mailbox(2), topic("x"), Principal::default(), None, None).unwrap().is_some());
-        let long = topic(&"x".repeat(MAX_NAME_BYTES + 1));
-        let refused = topics.reserve(&mailbox(3), long, Principal::default(), None, None);
-        assert_eq!(refused.unwrap_err(), SubscriptionLimit::Name);
     }
 
     #[test]
