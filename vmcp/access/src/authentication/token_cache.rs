@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use crate::identity::Identity;
+use crate::identity::{Identity, KnownIdentity};
 use crate::oidc::possession::Confirmation;
 
 /// Most tokens that are kept (LRU).
@@ -42,7 +42,7 @@ pub(crate) struct Verified {
 
 impl Verified {
     fn bytes(&self) -> usize {
-        self.identity.as_known().and_then(|known| known.token()).map_or(0, str::len)
+        self.identity.as_known().and_then(KnownIdentity::token).map_or(0, str::len)
     }
 }
 
