@@ -103,7 +103,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_continued_with_the_rights_with_which_it_began() {
         let settings = "incomingAuth: { type: oidc, oidc: { issuer: https://idp.example, audience: a }, \
-             authz: { type: cedar, policies: ['permit(principal in THVGroup::\"admins\", action, resource);'] }, \
+             authz: { policies: ['permit(principal in THVGroup::\"admins\", action, resource);'] }, \
              toolScopes: [{ tools: ['*'], scopes: [work] }] }\n";
         let engine = engine(&format!("{KEYWORDS}{settings}")).await;
         let snapshot = engine.snapshot();
