@@ -139,6 +139,8 @@ async fn each_answer_about_a_token_that_is_not_for_this_server_refuses_it() {
         ("iss", json!(7), TokenError::Issuer),
         ("exp", json!(now() - 1), TokenError::Expired),
         ("nbf", json!(now() + 60), TokenError::NotYet),
+        ("iat", json!(now() + 24 * 60 * 60), TokenError::NotYet),
+        ("iat", json!("now"), TokenError::Malformed),
         ("sub", json!(null), TokenError::NoSubject),
         ("sub", json!(""), TokenError::NoSubject),
         ("cnf", json!({"kid": "1"}), TokenError::Bound),

@@ -10,7 +10,7 @@ use crate::exact_json::{self, Json};
 use crate::oidc::possession::Confirmation;
 use crate::oidc::rejection::TokenError;
 use crate::oidc::token_type;
-use crate::oidc::verify::Claims;
+use crate::oidc::verify::{self, Claims};
 
 /// Bytes of an answer: as many as a token may have, because its claims are kept.
 const MAX_BYTES: usize = 32 << 10;
@@ -67,6 +67,7 @@ pub(super) fn read(document: &[u8], issuer: &OidcIssuer, cache_ttl: Duration) ->
     if begins.is_some_and(|begins| begins > now.saturating_add(skew)) {
         return Err(TokenError::NotYet.into());
     }
+    verify::check_issued(&members, issuer)?;
     let subject = members.get("sub").and_then(Value::as_str).filter(|subject| !subject.is_empty());
     let subject = subject.ok_or(TokenError::NoSubject)?.to_owned();
     let confirmation = Confirmation::read(&members)?;
