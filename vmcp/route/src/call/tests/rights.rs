@@ -139,7 +139,7 @@ async fn a_run_makes_no_further_calls_with_the_claims_that_its_key_had_before() 
     assert!(matches!(after, ToolResult::Unknown), "{after:?}");
     assert_eq!(backends[0].methods().len(), calls);
     // An operator lends himself the claims that he chooses.
-    let mut by_operator = ci.clone();
+    let mut by_operator = ci;
     by_operator.principal.operator = Some("ann".into());
     let called = tools.call(&by_operator, "one_work", &arguments).await;
     assert!(matches!(called, ToolResult::Complete(_)), "{called:?}");
