@@ -76,7 +76,7 @@ pub(super) fn check_issued(claims: &Map<String, Value>, issuer: &OidcIssuer) -> 
     match claims.get("iat").map(Value::as_f64) {
         None => Ok(()),
         Some(None) => Err(TokenError::Malformed),
-        Some(Some(issued)) if issued > latest as f64 => Err(TokenError::NotYet),
+        Some(Some(at)) if at > latest as f64 => Err(TokenError::NotYet),
         Some(Some(_)) => Ok(()),
     }
 }
