@@ -230,6 +230,28 @@ async fn one_token_is_one_request_and_requests_at_once_are_bounded() {
 }
 
 #[tokio::test]
+async fn a_flood_of_made_up_tokens_does_not_hold_up_known_clients() {
+    let endpoint = Endpoint::start().await;
+    let authentication = Arc::new(endpoint.authentication("introspectionCacheTtl: 0s"));
+    endpoint.set(Answer::Say(endpoint.good()));
+    assert!(authentication.identify_bearer(Some("known")).await.is_ok());
+    endpoint.set(Answer::Slow(Duration::from_secs(1), json!({"active": false})));
+    let stranger = |number: usize| {
+        let authentication = Arc::clone(&authentication);
+        tokio::spawn(async move { authentication.identify_bearer(Some(&format!("made-up-{number}"))).await })
+    };
+    let strangers: Vec<_> = (0..100).map(stranger).collect();
+    while endpoint.shared.open.load(Ordering::SeqCst) < 12 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    endpoint.set(Answer::Say(endpoint.good()));
+    let begun = std::time::Instant::now();
+    assert!(authentication.identify_bearer(Some("known")).await.is_ok());
+    assert!(begun.elapsed() < Duration::from_millis(700), "{:?}", begun.elapsed());
+    strangers.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
 async fn a_client_that_goes_does_not_end_the_request_for_others() {
     let endpoint = Endpoint::start().await;
     let authentication = endpoint.authentication("");
