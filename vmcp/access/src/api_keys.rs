@@ -17,6 +17,8 @@ pub const ISSUER: &str = vmcp_config::API_KEYS;
 pub struct ApiKeys {
     by_digest: HashMap<[u8; 32], Identity>,
     subjects: HashSet<Box<str>>,
+    /// [`rights_of`] the clients.
+    rights: HashSet<([u8; 32], [u8; 32])>,
 }
 
 impl ApiKeys {
@@ -26,10 +28,10 @@ impl ApiKeys {
             let identity = Identity::known(ISSUER, &key.subject, key.claims.clone(), None);
             (Sha256::digest(key.key.expose()).into(), identity)
         };
-        ApiKeys {
-            by_digest: keys.iter().map(entry).collect(),
-            subjects: keys.iter().map(|key| key.subject.as_str().into()).collect(),
-        }
+        let by_digest: HashMap<[u8; 32], Identity> = keys.iter().map(entry).collect();
+        let rights = by_digest.values().filter_map(rights_of).collect();
+        let subjects = keys.iter().map(|key| key.subject.as_str().into()).collect();
+        ApiKeys { by_digest, subjects, rights }
     }
 
     /// Returns true if the list of keys is empty.
@@ -42,9 +44,19 @@ impl ApiKeys {
         self.subjects.contains(subject)
     }
 
+    /// Returns true if some key proves this client, with these claims.
+    pub fn proves(&self, client: &Identity) -> bool {
+        rights_of(client).is_some_and(|rights| self.rights.contains(&rights))
+    }
+
     /// Returns the client of the key with this SHA-256.
     pub fn identify(&self, digest: &[u8; 32]) -> Option<&Identity> {
         let (known, identity) = self.by_digest.get_key_value(digest)?;
         bool::from(known.ct_eq(digest)).then_some(identity)
     }
+}
+
+/// Returns the digests of a client and of its claims.
+fn rights_of(client: &Identity) -> Option<([u8; 32], [u8; 32])> {
+    Some((client.digest(), client.as_known()?.claims_digest()))
 }

@@ -100,6 +100,13 @@ impl Authentication {
         !has_source || self.revocations.refuses(identity)
     }
 
+    /// Returns true if an API key proved an identity with claims that its present keys do not give it. Other
+    /// sources write their claims into the credential.
+    pub fn has_changed(&self, identity: &Identity) -> bool {
+        let is_of_key = identity.as_known().is_some_and(|known| known.issuer() == api_keys::ISSUER);
+        is_of_key && !self.api_keys.proves(identity)
+    }
+
     /// Returns an identity whose credential is not withdrawn.
     fn admitted(&self, identity: Identity) -> Result<Identity, Rejection> {
         if self.revocations.refuses(&identity) { Err(Rejection::Withdrawn) } else { Ok(identity) }

@@ -16,6 +16,9 @@ use sha2::{Digest as _, Sha256};
 
 use self::upstream_tokens::UpstreamTokens;
 
+/// Claims about the time of a token.
+const TIMES: [&str; 3] = ["exp", "iat", "nbf"];
+
 /// A client, as far as it has proved who it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Identity {
@@ -102,6 +105,16 @@ impl Identity {
         }
     }
 
+    /// Returns true if both have proved the same rights: the same identity with the same claims, but for the
+    /// times of the token, which an issuer that is asked about it may move.
+    pub fn has_rights_of(&self, other: &Identity) -> bool {
+        match (self.as_known(), other.as_known()) {
+            (Some(one), Some(other)) => one == other && one.has_claims_of(other),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
     /// Returns the verified identity, unless the client is anonymous.
     pub fn as_known(&self) -> Option<&KnownIdentity> {
         match self {
@@ -130,6 +143,18 @@ impl KnownIdentity {
     /// Returns the SHA-256 of the claims: two identities with the same claims have the same rights.
     pub fn claims_digest(&self) -> [u8; 32] {
         self.claims_digest
+    }
+
+    fn has_claims_of(&self, other: &KnownIdentity) -> bool {
+        let rights = |claims: &Map<String, Value>| {
+            claims.keys().filter(|name| !TIMES.contains(&name.as_str())).count()
+        };
+        let mut claims = self.claims.iter();
+        self.claims_digest == other.claims_digest
+            || (rights(&self.claims) == rights(&other.claims)
+                && claims.all(|(name, value)| {
+                    TIMES.contains(&name.as_str()) || other.claims.get(name) == Some(value)
+                }))
     }
 
     /// Returns the key of the client's rights under a policy; `make` works it out.
@@ -193,10 +218,29 @@ impl fmt::Debug for KnownIdentity {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn known(issuer: &str, subject: &str, token: &str) -> Identity {
         Identity::known(issuer, subject, Map::new(), Some(token.into()))
+    }
+
+    #[test]
+    fn rights_are_the_claims_but_for_the_times_of_the_token() {
+        let with = |claims: Value| {
+            Identity::known("https://idp", "alice", claims.as_object().unwrap().clone(), None)
+        };
+        let alice = with(json!({"groups": ["a"], "exp": 1, "iat": 1}));
+        for same in [json!({"exp": 2, "groups": ["a"]}), json!({"nbf": 3, "groups": ["a"]})] {
+            assert!(alice.has_rights_of(&with(same.clone())), "{same}");
+        }
+        for other in [json!({}), json!({"groups": ["a", "b"]}), json!({"groups": ["a"], "acr": "2"})] {
+            assert!(!alice.has_rights_of(&with(other.clone())), "{other}");
+            assert!(!with(other.clone()).has_rights_of(&alice), "{other}");
+        }
+        assert!(!alice.has_rights_of(&Identity::Anonymous));
+        assert!(Identity::Anonymous.has_rights_of(&Identity::Anonymous));
     }
 
     #[test]

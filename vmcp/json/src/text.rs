@@ -99,8 +99,14 @@ pub fn is_object(json: &str) -> bool {
     json.starts_with('{')
 }
 
-/// True if the value is a string or an integer: the two kinds of request id and progress token.
+/// Most bytes of a request id, and of a progress token, as they are written. Ids are kept as long as the
+/// stream of a call can be resumed, and stand in each message of a subscription.
+pub const MAX_ID_BYTES: usize = 1024;
+
+/// True if the value is a string or an integer, the two kinds of request id and progress token, and not too
+/// long for one.
 #[must_use]
 pub fn is_id(json: &str) -> bool {
-    json.starts_with('"') || json.bytes().all(|b| b.is_ascii_digit() || b == b'-')
+    let is_integer = || json.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    json.len() <= MAX_ID_BYTES && (json.starts_with('"') || is_integer())
 }

@@ -52,6 +52,7 @@ pub(crate) use shown_arguments::escaped as shown_text;
 use super::answer::{Answer, ArrivingAnswer, Content, is_pending};
 use super::caller::{CallContext, secret_arguments};
 use super::router::BackendTarget;
+use vmcp_engine::access::identity::Principal;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::{AccessRequest, Decision, Item, PolicyId};
 pub(crate) use vmcp_engine::engine::linked_uris;
@@ -120,8 +121,12 @@ pub(crate) fn authorize<'a>(
         item: target.item,
         arguments,
     };
-    // Runs and scripts go on after the request that proved the identity.
-    let decision = if context.snapshot.authentication.has_withdrawn(&context.caller.principal.identity) {
+    // Runs and scripts go on after the request that proved the identity. An operator who calls as an identity
+    // chooses its claims.
+    let Principal { identity, operator, .. } = &context.caller.principal;
+    let authentication = &context.snapshot.authentication;
+    let has_changed = operator.is_none() && authentication.has_changed(identity);
+    let decision = if has_changed || authentication.has_withdrawn(identity) {
         Decision::Deny { policy: PolicyId::new(WITHDRAWN) }
     } else {
         context.snapshot.policy.decide(&request)

@@ -58,7 +58,7 @@ pub struct Caller {
 impl Caller {
     /// Returns the owner of links that results name to this client.
     pub fn link_owner(&self) -> LinkOwner {
-        self.session.map_or_else(|| LinkOwner::Principal(self.principal.key()), LinkOwner::Session)
+        LinkOwner { principal: self.principal.key(), session: self.session }
     }
 }
 

@@ -5,4 +5,4 @@ pub(super) mod form;
 mod redirect_uri;
 pub(super) mod registration;
 
-pub(super) use redirect_uri::place;
+pub(super) use redirect_uri::{is_local, place};

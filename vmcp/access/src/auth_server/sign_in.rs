@@ -21,6 +21,7 @@ use self::person::Person;
 use super::AuthServer;
 use super::client::authorization_request::{AuthorizationRequest, RefusedAuthorization, client_answer};
 use super::client::form::Form;
+use super::client::is_local;
 use super::endpoint::{Answer, Endpoint, EndpointRequest, redirect};
 use super::oauth_error::{OAuthError, SERVER_ERROR, UNAVAILABLE, error};
 use super::seals::Purpose;
@@ -94,7 +95,14 @@ impl AuthServer {
             Err(RefusedAuthorization::Redirect { redirect_uri, state, error }) => {
                 let parameters = [("error", error.code), ("error_description", error.description)];
                 let to = client_answer(&redirect_uri, state.as_deref(), &self.config.issuer, &parameters);
-                let answer = to.as_ref().and_then(redirect).unwrap_or_else(failed);
+                let answer = match &to {
+                    Some(to) if is_local(&redirect_uri) => redirect(to),
+                    // Anybody may register a URI: a link to this server must not lead elsewhere by itself
+                    // (open redirector, RFC 9700, 4.11.2).
+                    Some(to) => Some(pages::refused(error.description, &redirect_uri, to)),
+                    None => None,
+                };
+                let answer = answer.unwrap_or_else(failed);
                 return SignInEvent::failed("oauth.authorize", &error).on(answer);
             }
         };

@@ -18,8 +18,9 @@ use super::endpoint::{Answer, EndpointRequest, failure, json};
 use super::oauth_error::{OAuthError, SERVER_ERROR, UNAVAILABLE, error};
 use super::seals::Purpose;
 use super::sign_in::LoginRef;
+use super::sign_in::person::Person;
 use super::sign_in_event::SignInEvent;
-use super::upstream_provider::{ProviderTokens, UpstreamError};
+use super::upstream_provider::{ProviderTokens, RenewedTokens, UpstreamError};
 use crate::auth_server::random::random;
 use crate::clock::now;
 use crate::identity::Identity;
@@ -186,8 +187,12 @@ impl AuthServer {
             return Err(SIGN_IN);
         }
         let asked: Option<Vec<_>> = scope.map(|scope| scope.split_ascii_whitespace().collect());
-        let scopes =
-            grant.scope.split(' ').filter(|scope| asked.as_ref().is_none_or(|asked| asked.contains(scope)));
+        // Scopes that the configuration offers no longer end with the next token.
+        let is_offered = |scope: &str| config.scopes.iter().any(|offered| offered == scope);
+        let scopes = grant
+            .scope
+            .split(' ')
+            .filter(|scope| is_offered(scope) && asked.as_ref().is_none_or(|asked| asked.contains(scope)));
         let scope = scopes.collect::<Vec<_>>().join(" ");
         let mut claims = grant.person.claims.clone();
         let upstream = grant.needed_tokens(config);
@@ -226,9 +231,15 @@ impl AuthServer {
     }
 
     /// Renews the tokens of providers that end before half of an access token's life. What no backend needs
-    /// may fail.
+    /// may fail, except a refusal by the first provider, which vouches for the person: it ends the sign-in.
+    /// The first provider also tells the person's present claims, if it renews the ID token.
     async fn renew_tokens(&self, grant: &mut Grant) -> Result<(), OAuthError> {
         let config = &self.config;
+        let first = self.upstreams.first().map(|first| first.config.name.as_str());
+        // The first provider has told the subject. Its removal, or another first provider, ends the sign-in.
+        if first.is_none() || grant.tokens.first().map(|tokens| tokens.provider.as_str()) != first {
+            return Err(SIGN_IN);
+        }
         grant.tokens.retain(|tokens| config.upstream(&tokens.provider).is_some());
         let needed = config.access_tokens_of.iter().chain(&config.id_tokens_of);
         // A provider that was added since: its sign-in comes with the next one.
@@ -236,14 +247,28 @@ impl AuthServer {
         if !needed.into_iter().all(has) {
             return Err(SIGN_IN);
         }
+        // With a code, the person has signed in a moment ago.
+        let is_renewal = grant.generation > 0;
         for tokens in &mut grant.tokens {
+            let vouches = first == Some(tokens.provider.as_str());
             let ends_soon = tokens.life().is_some_and(|life| life < config.access_life.as_secs() / 2);
             if !ends_soon {
                 continue;
             }
             let ends_now = tokens.life().is_some_and(|life| life < MIN_LIFE_SECS);
             match self.renewed(tokens).await {
-                Ok(renewed) => *tokens = renewed,
+                Ok(RenewedTokens { tokens: renewed, person }) => {
+                    *tokens = renewed;
+                    if let Some((subject, claims)) = person.filter(|_| vouches) {
+                        grant.person = same_person(&grant.person, subject, claims).ok_or(SIGN_IN)?;
+                    }
+                }
+                // A carried token that is still good is used until its end, which ends the access token too.
+                Err(UpstreamError::Refused(_))
+                    if is_renewal && vouches && tokens.refresh.is_some() && !tokens.is_carried(config) =>
+                {
+                    return Err(SIGN_IN);
+                }
                 Err(_) if !ends_now || !tokens.is_carried(config) => {}
                 Err(UpstreamError::Unreachable(_)) => return Err(UNAVAILABLE),
                 Err(_) => return Err(SIGN_IN),
@@ -252,7 +277,7 @@ impl AuthServer {
         Ok(())
     }
 
-    async fn renewed(&self, tokens: &ProviderTokens) -> Result<ProviderTokens, UpstreamError> {
+    async fn renewed(&self, tokens: &ProviderTokens) -> Result<RenewedTokens, UpstreamError> {
         let upstream = self.upstreams.iter().find(|upstream| upstream.config.name == tokens.provider);
         let upstream = upstream.ok_or_else(|| UpstreamError::Refused("it is gone".to_owned()))?;
         let renewed = upstream.renew(tokens).await;
@@ -268,6 +293,16 @@ impl AuthServer {
     pub(super) fn code_of(&self, form: &Form) -> Option<LoginRef> {
         self.seals.open(Purpose::Code, form.get("code")?)
     }
+}
+
+/// Returns a person with the claims that the provider tells now; `None` if it tells of somebody else, or
+/// more than a token holds.
+fn same_person(before: &Person, subject: Option<String>, claims: Map<String, Value>) -> Option<Person> {
+    let subject = subject.filter(|subject| *subject == before.subject);
+    if subject.is_none() {
+        tracing::warn!(subject = before.subject, "a provider renewed the tokens of another subject");
+    }
+    Person::new(subject?, claims)
 }
 
 /// Refuses a refresh token that was used before, and all of its family.

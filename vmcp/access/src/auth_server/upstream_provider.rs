@@ -19,6 +19,7 @@ use crate::oidc::guarded_http::{GuardRules, GuardedClient};
 use crate::oidc::issuer::Issuer;
 use crate::oidc::key_source::Timing;
 use crate::oidc::metadata::{self, ProviderMetadata};
+use crate::oidc::rejection::Rejection;
 use crate::oidc::verify;
 use crate::outgoing::provider::{HttpClient, Provider, TokenAnswer};
 
@@ -71,6 +72,14 @@ pub(super) struct SignedIn {
     /// `None`: the provider tells nothing about the person.
     pub(super) subject: Option<String>,
     pub(super) claims: Map<String, Value>,
+}
+
+/// Tokens that a provider has renewed.
+#[derive(Debug)]
+pub(super) struct RenewedTokens {
+    pub(super) tokens: ProviderTokens,
+    /// Subject and claims of the person, if the provider told them again by an ID token.
+    pub(super) person: Option<(Option<String>, Map<String, Value>)>,
 }
 
 /// A sign-in or a renewal that failed. No text shows a token or a secret.
@@ -181,7 +190,7 @@ impl UpstreamProvider {
         let tokens = ProviderTokens::new(&self.config.name, &answer)?;
         let (subject, claims) = match (&self.config.kind, &self.issuer) {
             (UpstreamKind::Oidc { subject_claim, .. }, Some(issuer)) => {
-                let claims = self.id_token(&tokens, issuer, brought.nonce).await?;
+                let claims = self.id_token(&tokens, issuer, Some(brought.nonce)).await?;
                 (user_info::text(&claims, std::slice::from_ref(subject_claim)), claims)
             }
             (UpstreamKind::OAuth2 { user_info: Some(info), .. }, _) => {
@@ -193,16 +202,30 @@ impl UpstreamProvider {
         Ok(SignedIn { tokens, subject, claims })
     }
 
-    /// Renews tokens. A provider that gives no new refresh token keeps the old one.
-    pub(super) async fn renew(&self, tokens: &ProviderTokens) -> Result<ProviderTokens, UpstreamError> {
+    /// Renews tokens. A provider that gives no new refresh token keeps the old one. A new ID token is
+    /// verified, and tells the person's present claims (OpenID Connect Core, 12.2).
+    pub(super) async fn renew(&self, tokens: &ProviderTokens) -> Result<RenewedTokens, UpstreamError> {
         let Some(refresh) = &tokens.refresh else {
             return Err(UpstreamError::Refused("there is no refresh token".to_owned()));
         };
         let answer = self.ask(&[("grant_type", "refresh_token"), ("refresh_token", refresh)]).await?;
         let mut renewed = ProviderTokens::new(&self.config.name, &answer)?;
+        let person = match (&self.config.kind, &self.issuer, &renewed.id) {
+            (UpstreamKind::Oidc { subject_claim, .. }, Some(issuer), Some(_)) => {
+                match self.id_token(&renewed, issuer, None).await {
+                    Ok(claims) => {
+                        Some((user_info::text(&claims, std::slice::from_ref(subject_claim)), claims))
+                    }
+                    // Without the provider's keys the claims stay; the renewed tokens are kept all the same.
+                    Err(UpstreamError::Unreachable(_)) => None,
+                    Err(error) => return Err(error),
+                }
+            }
+            _ => None,
+        };
         renewed.refresh = renewed.refresh.or_else(|| tokens.refresh.clone());
         renewed.id = renewed.id.or_else(|| tokens.id.clone());
-        Ok(renewed)
+        Ok(RenewedTokens { tokens: renewed, person })
     }
 
     async fn ask(&self, form: &[(&str, &str)]) -> Result<TokenAnswer, UpstreamError> {
@@ -224,19 +247,23 @@ impl UpstreamProvider {
         })
     }
 
-    /// Verifies the ID token, and that it was made for this very sign-in.
+    /// Verifies the ID token, and that it was made for the sign-in of this `nonce`. `None` stands for a
+    /// renewal, whose ID token has no nonce of its own.
     async fn id_token(
         &self,
         tokens: &ProviderTokens,
         issuer: &Issuer,
-        nonce: &str,
+        nonce: Option<&str>,
     ) -> Result<Map<String, Value>, UpstreamError> {
         let wrong = |reason: &str| UpstreamError::Wrong(format!("its ID token is not accepted: {reason}"));
         let token = tokens.id.as_deref().ok_or_else(|| wrong("there is none; ask for the scope `openid`"))?;
         let header = verify::header(token).map_err(|error| wrong(&error.to_string()))?;
-        let verified = issuer.verify(token, &header).await.map_err(|error| wrong(&error.to_string()))?;
+        let verified = issuer.verify(token, &header).await.map_err(|error| match error {
+            Rejection::Unavailable => UpstreamError::Unreachable(error.to_string()),
+            error => wrong(&error.to_string()),
+        })?;
         let claims = verified.0.all;
-        if claims.get("nonce").and_then(Value::as_str) != Some(nonce) {
+        if nonce.is_some() && claims.get("nonce").and_then(Value::as_str) != nonce {
             return Err(wrong("it is of another sign-in (nonce)"));
         }
         // The client is among the audiences, which were checked with the signature. For several audiences,

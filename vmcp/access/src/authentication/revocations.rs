@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::identity::Identity;
 
@@ -175,11 +174,13 @@ impl Revocations {
     /// Returns true if the credential that proved an identity is refused.
     pub fn refuses(&self, identity: &Identity) -> bool {
         let issued = |identity: &Identity| {
-            let issued = identity.as_known()?.claims().get("iat")?.as_f64()?;
+            let issued = identity.as_known()?.claims().get("iat")?;
             // Whole seconds: a token of the second of the order may be from before it.
-            let issued = (issued.max(0.0) as u64).saturating_mul(1000);
-            // A time to come is none at which the token was issued: no order would ever be later.
-            Some(issued).filter(|issued| *issued <= now().saturating_add(MAX_AHEAD.as_millis() as u64))
+            let issued = (issued.as_f64().unwrap_or_default().max(0.0) as u64).saturating_mul(1000);
+            // A time to come is none at which the token was issued: no order would ever be later. Such a
+            // time, or what cannot be read as one, counts as the earliest.
+            let is_past = issued <= now().saturating_add(MAX_AHEAD.as_millis() as u64);
+            Some(if is_past { issued } else { 0 })
         };
         self.concerns(identity, |order| match issued(identity) {
             Some(issued) => issued <= order.at,
@@ -199,11 +200,13 @@ impl Revocations {
         }
         let Some(known) = identity.as_known() else { return false };
         let now = now();
-        let token_id = known.claims().get("jti").and_then(Value::as_str);
+        // A number is no `jti` (RFC 7519, 4.1.7); some issuers write one.
+        let token_id =
+            known.claims().get("jti").map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned));
         let is_of = |of: &RevokedCredentials| {
             of.issuer.as_deref().is_none_or(|issuer| issuer == known.issuer())
                 && of.subject.as_deref().is_none_or(|subject| subject == known.subject())
-                && of.token_id.as_deref().is_none_or(|id| token_id == Some(id))
+                && of.token_id.as_ref().is_none_or(|id| token_id.as_ref() == Some(id))
         };
         orders.iter().any(|order| {
             let by_token = order.of.token_id.is_some();
@@ -228,7 +231,7 @@ fn now() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -274,6 +277,10 @@ mod tests {
         let order = revocations.order(subject("alice"), Duration::ZERO, false).unwrap();
         assert_eq!(order.until - order.at, MAX_LIFE.as_millis() as u64, "longer than tokens live");
         assert!(revocations.refuses(&token) && !revocations.refuses(&key));
+        for iat in [json!(now() / 1000 + 86_400), json!("now"), json!(null), json!(-1), json!(1e300)] {
+            let token = identity("https://vmcp", "alice", &json!({ "iat": iat }));
+            assert!(revocations.refuses(&token), "issued at {iat}");
+        }
         let longer = revocations.order(subject("alice"), 8 * DAY, false).unwrap();
         assert_eq!(longer.keys_until, Some(longer.at + 8 * DAY.as_millis() as u64));
         assert!(revocations.refuses(&token) && revocations.refuses(&key));
@@ -326,6 +333,10 @@ mod tests {
         let of_token =
             |id: &str| identity("https://idp", "carol", &json!({"jti": id, "iat": now() / 1000 + 60}));
         assert!(revocations.refuses(&of_token("t1")) && !revocations.refuses(&of_token("t2")));
+        let number = RevokedCredentials { token_id: Some("7".into()), ..RevokedCredentials::default() };
+        revocations.order(number, DAY, false).unwrap();
+        let of_number = |id: u64| identity("https://idp", "carol", &json!({"jti": id}));
+        assert!(revocations.refuses(&of_number(7)) && !revocations.refuses(&of_number(8)));
         let nobody = revocations.order(RevokedCredentials::default(), DAY, false);
         assert_eq!(nobody, Err(RevocationError::Nobody));
     }

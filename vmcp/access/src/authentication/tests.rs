@@ -310,10 +310,16 @@ async fn a_client_whose_key_or_issuer_is_removed_has_lost_its_credential() {
     assert!(!before.has_withdrawn(&alice) && !before.has_withdrawn(&Identity::Anonymous));
     let after = Authentication::with_timing(&with_key_of("carol"), &before, EAGER);
     assert!(after.has_withdrawn(&alice));
+    let mut in_a_group = with_key_of("alice");
+    in_a_group.api_keys[0].claims.insert("groups".to_owned(), json!(["admins"]));
+    let promoted = Authentication::with_timing(&in_a_group, &before, EAGER);
+    let again = promoted.identify_bearer(Some("alice-0123456789abcdef")).await.unwrap();
+    assert!(!promoted.has_withdrawn(&alice) && promoted.has_changed(&alice) && before.has_changed(&again));
+    assert!(!promoted.has_changed(&again) && !before.has_changed(&alice));
     let provider = Provider::start().await;
     let by_provider = start(&provider.config(""));
     let token = provider.token(&provider.claims());
     let of_provider = by_provider.identify_bearer(Some(&token)).await.unwrap();
-    assert!(!by_provider.has_withdrawn(&of_provider));
+    assert!(!by_provider.has_withdrawn(&of_provider) && !by_provider.has_changed(&of_provider));
     assert!(after.has_withdrawn(&of_provider), "its issuer is removed");
 }

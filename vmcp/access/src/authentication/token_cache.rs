@@ -5,15 +5,24 @@ use std::num::NonZeroUsize;
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use crate::identity::Identity;
+use crate::identity::{Identity, KnownIdentity};
 use crate::oidc::possession::Confirmation;
 
 /// Most tokens that are kept (LRU).
 const MAX_TOKENS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+/// Most bytes of the kept tokens (LRU); their claims take a few times as many. Usual tokens have 1 to 2 KiB.
+const MAX_BYTES: usize = 24 << 20;
 
 /// Verified tokens by their SHA-256.
+#[derive(Debug, Default)]
+pub(crate) struct TokenCache(Mutex<KeptTokens>);
+
 #[derive(Debug)]
-pub(crate) struct TokenCache(Mutex<LruCache<[u8; 32], Verified>>);
+struct KeptTokens {
+    by_digest: LruCache<[u8; 32], Verified>,
+    /// Sum of [`Verified::bytes`].
+    bytes: usize,
+}
 
 /// A token that was verified.
 #[derive(Debug, Clone)]
@@ -31,9 +40,23 @@ pub(crate) struct Verified {
     pub(crate) confirmation: Confirmation,
 }
 
-impl Default for TokenCache {
+impl Verified {
+    fn bytes(&self) -> usize {
+        self.identity.as_known().and_then(KnownIdentity::token).map_or(0, str::len)
+    }
+}
+
+impl Default for KeptTokens {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::sparse(MAX_TOKENS)))
+        Self { by_digest: LruCache::sparse(MAX_TOKENS), bytes: 0 }
+    }
+}
+
+impl KeptTokens {
+    fn remove(&mut self, digest: &[u8; 32]) {
+        if let Some(removed) = self.by_digest.pop(digest) {
+            self.bytes -= removed.bytes();
+        }
     }
 }
 
@@ -41,25 +64,35 @@ impl TokenCache {
     /// Returns a token that has not expired; `keys` returns the version of an issuer's present keys.
     pub(crate) fn get(&self, digest: &[u8; 32], now: u64, keys: impl Fn(usize) -> u64) -> Option<Verified> {
         let mut tokens = self.0.lock();
-        let known = tokens.get(digest)?;
+        let known = tokens.by_digest.get(digest)?;
         if known.until > now && known.keys == keys(known.issuer) {
             return Some(known.clone());
         }
-        tokens.pop(digest);
+        tokens.remove(digest);
         None
     }
 
     /// Returns the identity of each token of a client, by [`Identity::digest`], that has not expired.
     pub(crate) fn identities_of(&self, client: &[u8; 32], now: u64) -> Vec<Identity> {
         let tokens = self.0.lock();
-        let of_client = tokens.iter().map(|(_, verified)| verified);
+        let of_client = tokens.by_digest.iter().map(|(_, verified)| verified);
         let of_client = of_client.filter(|it| it.until > now && it.identity.digest() == *client);
         of_client.map(|verified| verified.identity.clone()).collect()
     }
 
     /// Keeps a verified token.
     pub(crate) fn insert(&self, digest: [u8; 32], verified: Verified) {
-        self.0.lock().put(digest, verified);
+        let mut tokens = self.0.lock();
+        tokens.bytes += verified.bytes();
+        // The same token, or the least recently used one of too many.
+        if let Some((_, replaced)) = tokens.by_digest.push(digest, verified) {
+            tokens.bytes -= replaced.bytes();
+        }
+        while tokens.bytes > MAX_BYTES
+            && let Some((_, oldest)) = tokens.by_digest.pop_lru()
+        {
+            tokens.bytes -= oldest.bytes();
+        }
     }
 }
 
@@ -83,6 +116,29 @@ mod tests {
         assert!(cache.get(&[1; 32], 100, |_| 1).is_none(), "expired");
         cache.insert([1; 32], verified);
         assert!(cache.get(&[1; 32], 99, |_| 2).is_none(), "other keys");
+    }
+
+    #[test]
+    fn many_large_tokens_take_no_more_than_their_room() {
+        let cache = TokenCache::default();
+        let verified = |bytes: usize| {
+            let token = Some("t".repeat(bytes).into_boxed_str());
+            let identity = Identity::known("https://idp", "ann", serde_json::Map::new(), token);
+            Verified { identity, until: 100, keys: 1, issuer: 0, confirmation: Confirmation::default() }
+        };
+        let digest =
+            |number: usize| std::array::from_fn(|at| number.to_le_bytes().get(at).copied().unwrap_or(0));
+        let (large, most) = (32 << 10, MAX_BYTES / (32 << 10));
+        for number in 0..=most {
+            cache.insert(digest(number), verified(large));
+        }
+        let kept = |number| cache.get(&digest(number), 99, |_| 1).is_some();
+        assert!(!kept(0) && kept(1) && kept(most));
+        cache.insert(digest(1), verified(1));
+        assert_eq!(cache.0.lock().bytes, (most - 1) * large + 1, "replaced");
+        assert!(cache.get(&digest(1), 100, |_| 1).is_none(), "expired");
+        let tokens = cache.0.lock();
+        assert_eq!((tokens.bytes, tokens.by_digest.len()), ((most - 1) * large, most - 1));
     }
 
     #[test]

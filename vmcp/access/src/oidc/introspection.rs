@@ -1,8 +1,9 @@
 //! [`Introspector`]: asks an issuer about tokens (RFC 7662).
 //!
-//! One request a token at a time (single flight), at most [`MAX_REQUESTS`] at once. Answers that let a token
-//! in are kept by the cache of verified tokens, refusals for [`REFUSAL_LIFE`]. While the issuer does not
-//! answer, its tokens are refused as unverifiable (503).
+//! One request a token at a time (single flight), at most [`MAX_REQUESTS`] at once; tokens that were good
+//! before have places of their own. Answers that let a token in are kept by the cache of verified tokens,
+//! refusals for [`REFUSAL_LIFE`]. While the issuer does not answer, its tokens are refused as unverifiable
+//! (503).
 
 mod answer;
 
@@ -25,8 +26,12 @@ use super::renewed_client::RenewedClient;
 use super::verify::Claims;
 use crate::oidc::rejection::Rejection;
 
-/// Most requests to one issuer at once; further ones wait.
-const MAX_REQUESTS: usize = 16;
+/// Most requests to one issuer at once about tokens that were not good before; further ones wait.
+const MAX_REQUESTS: usize = 12;
+/// Further places for the others alone: a flood of made-up tokens does not hold up known clients.
+const MAX_REQUESTS_OF_KNOWN: usize = 4;
+/// Most tokens that are remembered as good (LRU).
+const MAX_KNOWN: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 /// Most refusals that are remembered (LRU).
 const MAX_REFUSALS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 /// Time for which a refusal is remembered: refused tokens cost their issuer little.
@@ -57,6 +62,9 @@ pub(super) struct Introspector {
     patience: Duration,
     client: RenewedClient,
     slots: Semaphore,
+    slots_of_known: Semaphore,
+    /// Tokens that the issuer has called good.
+    known: Mutex<LruCache<TokenDigest, ()>>,
     flights: Mutex<HashMap<TokenDigest, SharedOutcome>>,
     refused: Mutex<LruCache<TokenDigest, (Instant, Rejection)>>,
     failure: Mutex<Option<(Arc<str>, SystemTime)>>,
@@ -88,6 +96,8 @@ impl Introspector {
             patience,
             client: RenewedClient::of_issuer(issuer),
             slots: Semaphore::new(MAX_REQUESTS),
+            slots_of_known: Semaphore::new(MAX_REQUESTS_OF_KNOWN),
+            known: Mutex::new(LruCache::sparse(MAX_KNOWN)),
             flights: Mutex::default(),
             refused: Mutex::new(LruCache::sparse(MAX_REFUSALS)),
             failure: Mutex::default(),
@@ -109,7 +119,7 @@ impl Introspector {
         let outcome = Arc::clone(self.flights.lock().entry(*digest).or_default());
         let flight = Flight { of: self, digest: *digest, outcome };
         // A client that goes leaves the request to the next client that waits.
-        flight.outcome.get_or_init(|| self.ask_now(token)).await.clone()
+        flight.outcome.get_or_init(|| self.ask_now(token, digest)).await.clone()
     }
 
     /// Remembers the refusal of a token that the issuer has answered about.
@@ -119,8 +129,8 @@ impl Introspector {
         }
     }
 
-    async fn ask_now(&self, token: &str) -> Result<Claims, Rejection> {
-        let answered = timeout(self.patience, self.fetch(token)).await;
+    async fn ask_now(&self, token: &str, digest: &TokenDigest) -> Result<Claims, Rejection> {
+        let answered = timeout(self.patience, self.fetch(token, digest)).await;
         let late = || AskError::Late { url: self.settings.url.clone(), patience: self.patience };
         let read = answered.unwrap_or_else(|_| Err(late())).and_then(|document| {
             match answer::read(&document, &self.issuer, self.settings.cache_ttl) {
@@ -132,6 +142,11 @@ impl Introspector {
             }
         });
         self.note(read.as_ref().err());
+        match &read {
+            Ok(Ok(_)) => _ = self.known.lock().put(*digest, ()),
+            Ok(Err(_)) => _ = self.known.lock().pop(digest),
+            Err(_) => {}
+        }
         read.unwrap_or(Err(Rejection::Unavailable))
     }
 
@@ -160,10 +175,14 @@ impl Introspector {
     }
 
     /// Sends the request (RFC 7662, 2.1), with the client's secret as RFC 6749, 2.3.1 has it.
-    async fn fetch(&self, token: &str) -> Result<Vec<u8>, AskError> {
+    async fn fetch(&self, token: &str, digest: &TokenDigest) -> Result<Vec<u8>, AskError> {
         let Introspection { url, client_id, client_secret, .. } = &self.settings;
-        // The semaphore is never closed.
-        let _slot = self.slots.acquire().await;
+        let is_known = self.known.lock().get(digest).is_some();
+        // The semaphores are never closed. A known token takes the first place of either kind.
+        let _slot = tokio::select! {
+            slot = self.slots_of_known.acquire(), if is_known => slot,
+            slot = self.slots.acquire() => slot,
+        };
         let client = self.client.get()?;
         client.check(url).await?;
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();

@@ -1,6 +1,6 @@
 //! [`KeySet`]: the public keys of an issuer.
 
-use jsonwebtoken::jwk::{Jwk, PublicKeyUse};
+use jsonwebtoken::jwk::{Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
@@ -69,6 +69,10 @@ fn key(jwk: &Jwk) -> Option<Key> {
     if common.public_key_use.as_ref().is_some_and(|of| *of != PublicKeyUse::Signature) {
         return None;
     }
+    // RFC 7517, 4.3: a key with operations is for these alone.
+    if common.key_operations.as_ref().is_some_and(|of| !of.contains(&KeyOperations::Verify)) {
+        return None;
+    }
     let verifies = DecodingKey::from_jwk(jwk).ok()?;
     if verifies.family() == AlgorithmFamily::Hmac {
         return None;
@@ -93,6 +97,22 @@ mod tests {
             let document = json!({"keys": [odd, key]}).to_string();
             assert_eq!(KeySet::parse(document.as_bytes()).unwrap().len(), 1, "{odd}");
         }
+        // A key for another purpose.
+        for (member, value) in [
+            ("use", json!("enc")),
+            ("key_ops", json!(["deriveBits"])),
+            ("key_ops", json!(["sign", "encrypt"])),
+            ("key_ops", json!([])),
+        ] {
+            let mut other = key.clone();
+            other[member] = value;
+            let document = json!({"keys": [other, key]}).to_string();
+            assert_eq!(KeySet::parse(document.as_bytes()).unwrap().len(), 1, "{other}");
+        }
+        let mut verifies = key.clone();
+        verifies["key_ops"] = json!(["verify"]);
+        let document = json!({"keys": [verifies]}).to_string();
+        assert_eq!(KeySet::parse(document.as_bytes()).unwrap().len(), 1);
         for none in ["null", "[]", r#"{"keys": null}"#, "{}"] {
             assert!(KeySet::parse(none.as_bytes()).is_err(), "{none}");
         }

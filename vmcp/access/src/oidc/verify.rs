@@ -9,7 +9,11 @@ use super::jwt_parts::{ALGORITHMS, part};
 use super::possession::Confirmation;
 use super::rejection::TokenError;
 use super::token_type;
+use crate::clock::now;
 use crate::exact_json::{Entries, Json, entry};
+
+/// Seconds by which the clock of an issuer may be ahead when it writes the time of issue, beyond `clockSkew`.
+const MAX_AHEAD_SECS: u64 = 5 * 60;
 
 /// The claims of a verified token.
 #[derive(Debug, Clone)]
@@ -66,8 +70,20 @@ pub(crate) fn verify<'a>(
     Err(TokenError::Signature)
 }
 
+/// Checks the time of issue (RFC 7519, 4.1.6): a number, and none to come. Orders of operators compare it.
+pub(super) fn check_issued(claims: &Map<String, Value>, issuer: &OidcIssuer) -> Result<(), TokenError> {
+    let latest = now().saturating_add(issuer.clock_skew.as_secs()).saturating_add(MAX_AHEAD_SECS);
+    match claims.get("iat").map(Value::as_f64) {
+        None => Ok(()),
+        Some(None) => Err(TokenError::Malformed),
+        Some(Some(at)) if at > latest as f64 => Err(TokenError::NotYet),
+        Some(Some(_)) => Ok(()),
+    }
+}
+
 fn claims(claims: Entries, issuer: &OidcIssuer) -> Result<Claims, TokenError> {
     let Value::Object(claims) = Json::Object(claims).into_value() else { return Err(TokenError::Malformed) };
+    check_issued(&claims, issuer)?;
     let confirmation = Confirmation::read(&claims)?;
     let subject = claims.get("sub").and_then(Value::as_str).filter(|subject| !subject.is_empty());
     let subject = subject.ok_or(TokenError::Malformed)?.to_owned();

@@ -40,6 +40,7 @@ pub(crate) fn session_stream(
     let generations = push.engine.generations();
     let registered = push.router.register(session, principal.key(), life, *generations.borrow());
     let mailbox = Arc::clone(&registered.mailbox);
+    push.router.topics.renew_principal(mailbox.number, principal);
     let mut stream = PushStream::new(push, principal.clone(), mailbox, generations, CancellationToken::new());
     stream.lists = WatchedLists { tools: true, resources: true, prompts: true };
     registered.announce_listening(&push.engine.snapshot().backends);

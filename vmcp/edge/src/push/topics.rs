@@ -185,6 +185,19 @@ impl TopicRegistry {
         self.lock().of_mailbox.get(&number).cloned().unwrap_or_default()
     }
 
+    /// Gives the subscriptions of the mailbox `number` to its client as it has proved itself now: a renewed
+    /// token may have other claims.
+    pub(crate) fn renew_principal(&self, number: u64, principal: &Principal) {
+        let mut state = self.lock();
+        let RegistryState { subscribers, of_mailbox, .. } = &mut *state;
+        for topic in of_mailbox.get(&number).into_iter().flatten() {
+            let of_topic = subscribers.get_mut(topic).into_iter().flatten();
+            for subscriber in of_topic.filter(|one| one.mailbox.number == number) {
+                subscriber.principal = principal.clone();
+            }
+        }
+    }
+
     /// Removes a subscription and gives its reference back to the backend.
     pub(crate) fn remove(&self, number: u64, topic: &Topic) {
         let removed = self.lock().remove(number, topic);
@@ -344,6 +357,19 @@ mod tests {
         drop(second);
         let state = topics.lock();
         assert_eq!((state.subscribers.len(), state.of_mailbox.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_subscription_is_that_of_the_client_as_it_has_proved_itself_last() {
+        let topics = TopicRegistry::new(&Metrics::new());
+        let (one, other) = (mailbox(1), mailbox(2));
+        let in_profile = |name: &str| Principal { profile: Some(name.into()), ..Principal::default() };
+        let of_one = topics.reserve(&one, topic("a"), in_profile("before"), None, None).unwrap();
+        let of_other = topics.reserve(&other, topic("a"), in_profile("other"), None, None).unwrap();
+        topics.renew_principal(1, &in_profile("now"));
+        let principals = topics.subscribers(&topic("a")).into_iter().map(|one| one.principal);
+        assert_eq!(principals.collect::<Vec<_>>(), [in_profile("now"), in_profile("other")]);
+        drop((of_one, of_other));
     }
 
     #[test]

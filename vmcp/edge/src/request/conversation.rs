@@ -31,7 +31,7 @@ use super::dispatch::Dispatch;
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
 use super::lists;
-use super::running_call::RunningCall;
+use super::running_call::{CallRights, RunningCall};
 use crate::session::peer::Peer;
 use crate::session::pending_questions::{ClientNetwork, PendingQuestion};
 use client::{Client, ResumedRequest};
@@ -111,9 +111,10 @@ impl Conversation {
             Ok(Some(Continuation::Parked { process, call, home: _ })) => {
                 return match edge.parked.take(process, call).await {
                     // The answers would reach a backend that the client may no longer call.
-                    Ok(call) if call.is_outdated(&snapshot.policy) => {
+                    Ok(call) if call.is_outdated(&peer.principal, &snapshot) => {
                         call.cancel.cancel();
-                        let message = "the policies have changed since the call began; make it again";
+                        let message =
+                            "the policies or your rights have changed since the call began; make it again";
                         Self::refused(client, message.to_owned())
                     }
                     Ok(call) => Self::resume(client, call),
@@ -149,13 +150,13 @@ impl Conversation {
             continues: continues.as_ref().map(|relayed| Arc::clone(&relayed.backend)),
         };
         let edge = Arc::clone(edge);
-        let policy = Some(Arc::clone(&snapshot.policy));
+        let rights = Some(CallRights::new(&peer.principal, &snapshot));
         let work = async move {
             Dispatch { edge: &edge, snapshot: &snapshot, peer: &peer, request: &request }
                 .run(caller, trace, continues)
                 .await
         };
-        let call = RunningCall { policy, ..RunningCall::new(Box::pin(work), events, cancel) };
+        let call = RunningCall { rights, ..RunningCall::new(Box::pin(work), events, cancel) };
         Self { client, call, open: Vec::new() }
     }
 

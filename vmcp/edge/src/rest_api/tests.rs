@@ -54,6 +54,9 @@ async fn mistakes_are_named_and_change_nothing() {
         assert_eq!(answered, status, "{path}: {answer}");
         assert!(answer["error"]["message"].as_str().unwrap().contains(words), "{path}: {answer}");
     }
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
+    let (status, answer) = ask(&engine, "POST", tool, &deep).await;
+    assert_eq!((status, &answer["error"]["message"]), (400, &json!("the body cannot be read")), "{answer}");
     let (status, answer) = ask(&engine, "POST", "/api/v1/servers/clock/tools/none", "{}").await;
     assert_eq!((status, &answer["isError"]), (200, &json!(true)), "{answer}");
     assert!(server.calls().is_empty());

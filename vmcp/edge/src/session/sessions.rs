@@ -20,6 +20,9 @@ use vmcp_engine::random::{now, now_millis, random};
 pub(crate) const LIFETIME_SECS: u64 = 24 * 60 * 60;
 /// Cached sessions, about 1 KiB each; beyond it the whole cache is cleared.
 const MAX_OPENED: usize = 10_000;
+/// Bytes of the ids and the introductions of cached sessions; beyond them likewise. An introduction has 3 KiB
+/// at most.
+const MAX_OPENED_BYTES: usize = 24 << 20;
 
 /// The cached sessions of this process.
 #[derive(Debug, Default)]
@@ -33,6 +36,23 @@ pub(crate) struct Sessions {
 struct OpenedSessions {
     ring: Option<Arc<KeyRing>>,
     sessions: HashMap<Box<str>, Arc<OpenedSession>>,
+    bytes: usize,
+}
+
+impl OpenedSessions {
+    /// Keeps a session under its id, in place of all others where there is no room.
+    fn keep(&mut self, id: &str, known: &Arc<OpenedSession>) {
+        let Session { client_info, client_capabilities, .. } = &known.session;
+        // Both are kept twice: as the session has them, and as backends are told them.
+        let bytes = id.len() + 2 * (client_info.len() + client_capabilities.len());
+        if self.sessions.len() >= MAX_OPENED || self.bytes + bytes > MAX_OPENED_BYTES {
+            self.sessions.clear();
+            self.bytes = 0;
+        }
+        if self.sessions.insert(id.into(), Arc::clone(known)).is_none() {
+            self.bytes += bytes;
+        }
+    }
 }
 
 /// An unsealed session, with the parts that each request needs already parsed.
@@ -137,12 +157,9 @@ impl Sessions {
         })?;
         let known = Arc::new(OpenedSession::from(session));
         let mut open = self.open.lock();
-        if open.sessions.len() >= MAX_OPENED {
-            open.sessions.clear();
-        }
         // Not cached if the keys changed while this session was unsealed.
         if open.ring.as_ref().is_some_and(|known| Arc::ptr_eq(known, ring)) {
-            open.sessions.insert(id.into(), Arc::clone(&known));
+            open.keep(id, &known);
         }
         Ok(known)
     }
@@ -186,6 +203,20 @@ mod tests {
             "a cached session does not outlive its key"
         );
         assert!(sessions.get(&ring, &Principal::default(), &other).is_ok());
+    }
+
+    #[test]
+    fn long_introductions_take_no_more_than_their_room() {
+        let mut open = OpenedSessions::default();
+        let known = Arc::new(OpenedSession::from(Session { client_info: "x".repeat(3000), ..session() }));
+        for number in 0..MAX_OPENED {
+            open.keep(&number.to_string(), &known);
+            open.keep(&number.to_string(), &known);
+            assert!(open.bytes <= MAX_OPENED_BYTES);
+        }
+        let each = |id: &str| id.len() + 2 * (3000 + "{}".len());
+        assert_eq!(open.sessions.keys().map(|id| each(id)).sum::<usize>(), open.bytes);
+        assert!(open.sessions.len() < MAX_OPENED_BYTES / 6000);
     }
 
     #[test]

@@ -26,12 +26,17 @@ use crate::router::BackendTarget;
 use crate::subject::{self, shown};
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::IssuedTask;
+use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Time that a backend has to tell the state of a task for a list.
 const TASK_STATE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Tasks on a page of `tasks/list`; their states are asked for concurrently.
 const PAGE_SIZE: usize = 50;
+/// Purpose of sealed cursors. The number in a cursor counts the tasks of all clients.
+const CURSOR_CONTEXT: &[u8] = b"cursor of tasks";
+/// Seconds for which a cursor is good.
+const CURSOR_LIFETIME_SECS: u64 = 24 * 60 * 60;
 
 /// Handles `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. `params` as the client sent them.
 pub async fn relay(context: CallContext<'_>, method: &'static str, params: &OwnedParams) -> Answer {
@@ -108,7 +113,7 @@ pub async fn list(context: CallContext<'_>, params: &OwnedParams) -> Answer {
     }
     let after = match params.get("cursor").filter(|cursor| *cursor != "null") {
         None => 0,
-        Some(_) => match TaskCursor::decode(&params.get_str("cursor").unwrap_or_default()) {
+        Some(_) => match opened(context, &params.get_str("cursor").unwrap_or_default()) {
             Some(cursor) => cursor.after,
             None => return Answer::invalid(BadCursor.to_string()),
         },
@@ -121,9 +126,25 @@ pub async fn list(context: CallContext<'_>, params: &OwnedParams) -> Answer {
     let context = CallContext { caller, ..context };
     let states = join_all(own.iter().map(|(number, task)| state(context, *number, task))).await;
     let listed: Vec<String> = states.into_iter().flatten().collect();
-    let next = cursor.map(|cursor| format!(r#","nextCursor":{}"#, text::quoted(&cursor.encode())));
+    let next = cursor.map(|cursor| format!(r#","nextCursor":{}"#, text::quoted(&sealed(context, cursor))));
     let page = format!(r#"{{"{}":[{}]{}}}"#, tasks::TASKS, listed.join(","), next.unwrap_or_default());
     Answer::own(RawValue::from_string(page).unwrap_or_default())
+}
+
+/// Returns the text of a cursor, which is of use to the caller alone.
+fn sealed(context: CallContext<'_>, cursor: TaskCursor) -> String {
+    let until = now().saturating_add(CURSOR_LIFETIME_SECS);
+    context.snapshot.ring().seal(&random(), cursor.encode().as_bytes(), &bound_to(context), until)
+}
+
+/// Returns the cursor that was sealed for the caller.
+fn opened(context: CallContext<'_>, text: &str) -> Option<TaskCursor> {
+    let opened = context.snapshot.ring().open(text, &bound_to(context), now()).ok()?;
+    TaskCursor::decode(std::str::from_utf8(&opened.content).ok()?)
+}
+
+fn bound_to(context: CallContext<'_>) -> Vec<u8> {
+    [CURSOR_CONTEXT, context.caller.principal.binding().as_slice()].concat()
 }
 
 /// Asks the backend of a task for its state, as an entry of a list; `None` for a task that the caller may not

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use vmcp_json::{nesting, text};
+use vmcp_json::nesting;
+use vmcp_json::text::{self, MAX_ID_BYTES};
 
 use crate::message::codes;
 use crate::message::params::ParamsError;
@@ -109,8 +110,8 @@ pub enum Reason {
     /// Not JSON-RPC 2.0.
     #[error("`jsonrpc` must be \"2.0\"")]
     Version,
-    /// An id that is neither a string nor an integer.
-    #[error("`id` must be a string or an integer")]
+    /// An id that is neither a string nor an integer, or longer than [`MAX_ID_BYTES`].
+    #[error("`id` must be a string or an integer, of at most {MAX_ID_BYTES} bytes")]
     Id,
     /// Parameters that are not an object.
     #[error("`params` must be an object")]

@@ -66,6 +66,11 @@ pub(in crate::auth_server) fn place(text: &str) -> String {
     }
 }
 
+/// Returns true for a program on the person's own machine.
+pub(in crate::auth_server) fn is_local(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| url.scheme() == "http" && is_loopback(&url))
+}
+
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(host)) => host == "localhost",

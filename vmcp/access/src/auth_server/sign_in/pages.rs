@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
+use url::Url;
 
 use crate::auth_server::client::authorization_request::AuthorizationRequest;
 use crate::auth_server::client::place;
@@ -66,6 +67,18 @@ pub(in crate::auth_server) fn consent(
 /// Tells a person what went wrong.
 pub(in crate::auth_server) fn error(status: StatusCode, words: &str) -> Answer {
     page(status, "Sign-in failed", &format!("<h1>Sign-in failed</h1><p>{}</p>", escaped(words)))
+}
+
+/// Tells a person that the request of a client was refused; the client is told if the person follows a link.
+pub(in crate::auth_server) fn refused(words: &str, redirect_uri: &str, to: &Url) -> Answer {
+    let body = format!(
+        "<h1>Sign-in failed</h1><p>The request of a client was refused: {}</p>\
+         <p>If you know the client at <b>{}</b>, <a href=\"{}\" rel=\"noreferrer\">go back to it</a>.</p>",
+        escaped(words),
+        escaped(&place(redirect_uri)),
+        escaped(to.as_str()),
+    );
+    page(StatusCode::BAD_REQUEST, "Sign-in failed", &body)
 }
 
 fn page(status: StatusCode, title: &str, body: &str) -> Answer {

@@ -19,6 +19,8 @@ use crate::auth_server::upstream_provider::ProviderTokens;
 /// Most logins that wait; a further one takes the place of the oldest, whose person signs in again. Only who
 /// has signed in at a provider takes one.
 const MAX_LOGINS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+/// Most of them of one person; a further one takes the place of the person's oldest.
+const MAX_LOGINS_OF_PERSON: usize = 16;
 
 /// Identifier of a login: random, and sealed wherever it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -60,6 +62,13 @@ impl PendingLogins {
         while logins.peek_lru().is_some_and(|(_, oldest)| oldest.until <= now) {
             logins.pop_lru();
         }
+        let subject = &login.person.subject;
+        let of_person = logins.iter().filter(|(_, other)| other.person.subject == *subject);
+        // From the newest on.
+        let oldest = of_person.map(|(id, _)| *id).nth(MAX_LOGINS_OF_PERSON - 1);
+        if let Some(oldest) = oldest {
+            logins.pop(&oldest);
+        }
         logins.put(id, login);
         id
     }
@@ -67,5 +76,39 @@ impl PendingLogins {
     /// Returns a login once.
     pub(in crate::auth_server) fn take(&self, id: LoginId) -> Option<Login> {
         self.0.lock().pop(&id).filter(|login| login.until > Instant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::Map;
+
+    use super::*;
+
+    fn login(subject: &str) -> Login {
+        let request = AuthorizationRequest {
+            client: String::new(),
+            client_name: String::new(),
+            redirect_uri: String::new(),
+            state: None,
+            challenge: String::new(),
+            scope: String::new(),
+        };
+        let person = Person { subject: subject.to_owned(), claims: Map::new() };
+        let until = Instant::now() + Duration::from_mins(1);
+        Login { request, person, tokens: Vec::new(), signed_in_at: 0, until }
+    }
+
+    #[test]
+    fn one_person_takes_the_places_of_no_other() {
+        let logins = PendingLogins::default();
+        let alice = logins.keep(login("alice"));
+        let own: Vec<_> = (0..=MAX_LOGINS.get()).map(|_| logins.keep(login("mallory"))).collect();
+        assert_eq!(logins.0.lock().len(), 1 + MAX_LOGINS_OF_PERSON);
+        assert!(logins.take(alice).is_some());
+        let (newest, older) = (own[own.len() - 1], own[own.len() - 1 - MAX_LOGINS_OF_PERSON]);
+        assert!(logins.take(newest).is_some() && logins.take(older).is_none());
     }
 }

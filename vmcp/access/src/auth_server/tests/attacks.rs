@@ -63,6 +63,25 @@ async fn no_redirect_goes_anywhere_but_to_a_registered_uri() {
 }
 
 #[tokio::test]
+async fn a_link_to_this_server_leads_to_no_registered_page_by_itself() {
+    let (_upstream, meeting) = Meeting::new(&["forge"]).await;
+    let long = "s".repeat(3000);
+    for uri in ["https://chat.example/callback", "com.example.chat:/callback"] {
+        let client = meeting.register(uri).await;
+        for (name, value) in
+            [("response_type", "token"), ("code_challenge", "short"), ("state", long.as_str())]
+        {
+            let address = request_for_code(&client, &[("redirect_uri", uri), (name, value)]);
+            let answer = meeting.ask(Method::GET, &address, "").await;
+            assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{uri} {name}");
+            assert!(!answer.headers().contains_key(LOCATION), "{uri} {name}");
+            let (page, link) = (answer.body(), format!("<a href=\"{uri}?error="));
+            assert!(page.contains(&link), "{page}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn nobody_reaches_a_provider_without_consent_in_the_same_browser() {
     let (_upstream, meeting) = Meeting::new(&["forge"]).await;
     let client = meeting.register(REDIRECT).await;

@@ -93,7 +93,7 @@ async fn redeem(
     FormBody(form): FormBody<HashMap<String, String>>,
 ) -> Json<Value> {
     shop.redeemed.fetch_add(1, Ordering::SeqCst);
-    let nonce = shop.codes.lock().get(&form["code"]).cloned();
+    let nonce = form.get("code").and_then(|code| shop.codes.lock().get(code).cloned());
     let mut claims = json!({
         "iss": shop.origin, "sub": "4711", "aud": "vmcp", "exp": now() + 300, "iat": now(), "nonce": nonce,
     });
@@ -103,5 +103,8 @@ async fn redeem(
     }
     all.retain(|_, value| !value.is_null());
     let id = shop.keys.sign(&claims).unwrap();
-    Json(json!({"access_token": "at-provider", "token_type": "bearer", "expires_in": 300, "id_token": id}))
+    Json(json!({
+        "access_token": "at-provider", "token_type": "bearer", "expires_in": 300, "id_token": id,
+        "refresh_token": "once-more",
+    }))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use vmcp_config::Secret;
 
+use super::openid_provider::OpenIdProvider;
 use super::*;
 use crate::authentication::revocations::RevokedCredentials;
 use crate::identity::Identity;
@@ -144,6 +145,69 @@ async fn a_withdrawn_sign_in_is_renewed_no_more_and_a_new_one_is() {
     let (client, answer) = meeting.tokens().await;
     let (status, renewed) = meeting.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
     assert_eq!(status, StatusCode::OK, "a new sign-in: {renewed}");
+}
+
+#[tokio::test]
+async fn a_person_whom_the_first_provider_lets_in_no_more_gets_no_new_tokens() {
+    let (upstream, meeting) = Meeting::new(&["first", "second"]).await;
+    upstream.shared.life.store(120, Ordering::SeqCst);
+    let (client, answer) = meeting.tokens().await;
+    *upstream.shared.refuses.lock() = true;
+    // The backend's token is still good; the first provider's is not needed by any backend.
+    let (status, refused) = meeting.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
+    assert_eq!((status, &refused["error"]), (StatusCode::BAD_REQUEST, &json!("invalid_grant")), "{refused}");
+}
+
+#[tokio::test]
+async fn a_sign_in_ends_with_the_provider_that_told_its_subject() {
+    let (upstream, meeting) = Meeting::new(&["first", "second"]).await;
+    let (client, answer) = meeting.tokens().await;
+    for others in [&["second"][..], &["second", "first"], &["other", "second"]] {
+        let reloaded = Meeting::configured(&upstream.config(others), &meeting.authentication);
+        let (_, refused) = reloaded.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
+        assert_eq!(refused["error"], "invalid_grant", "{others:?}: {refused}");
+    }
+    let (status, renewed) = meeting.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(status, StatusCode::OK, "{renewed}");
+}
+
+#[tokio::test]
+async fn a_refresh_takes_the_claims_that_the_provider_tells_now_about_the_same_person() {
+    let corp = OpenIdProvider::start().await;
+    corp.say(&json!({"groups": ["admins"]}));
+    let config = configuration(&[corp.provider("corp")], &json!({}));
+    let meeting = Meeting::configured(&config, &Authentication::default());
+    let client = meeting.register(REDIRECT).await;
+    let at = meeting.consent(&client).await;
+    let back = meeting.callback(&at, &[("code", &corp.code_for(&at)), ("iss", &corp.origin)]).await;
+    let (status, answer) = meeting.redeem(&client, &parameter(&back, "code"), VERIFIER, REDIRECT).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(claims(answer["access_token"].as_str().unwrap())["groups"], json!(["admins"]));
+    corp.say(&json!({"groups": ["staff"]}));
+    let (status, renewed) = meeting.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(status, StatusCode::OK, "{renewed}");
+    assert_eq!(claims(renewed["access_token"].as_str().unwrap())["groups"], json!(["staff"]));
+    corp.say(&json!({"sub": "4712"}));
+    let (_, refused) = meeting.refresh(&client, renewed["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(refused["error"], "invalid_grant", "somebody else: {refused}");
+}
+
+#[tokio::test]
+async fn a_scope_that_is_offered_no_more_ends_with_the_next_token() {
+    let upstream = Upstream::start().await;
+    let offering = |scopes: &[&str]| {
+        let mut config = upstream.config(&["forge"]);
+        let server = config.incoming_auth.auth_server.as_mut().unwrap();
+        Arc::make_mut(server).scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        config
+    };
+    let meeting = Meeting::configured(&offering(&["read", "admin"]), &Authentication::default());
+    let (client, answer) = meeting.tokens().await;
+    assert_eq!(answer["scope"], "read admin");
+    let reloaded = Meeting::configured(&offering(&["read"]), &meeting.authentication);
+    let (status, renewed) = reloaded.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(status, StatusCode::OK, "{renewed}");
+    assert_eq!(renewed["scope"], "read", "{renewed}");
 }
 
 #[tokio::test]

@@ -139,6 +139,8 @@ async fn each_answer_about_a_token_that_is_not_for_this_server_refuses_it() {
         ("iss", json!(7), TokenError::Issuer),
         ("exp", json!(now() - 1), TokenError::Expired),
         ("nbf", json!(now() + 60), TokenError::NotYet),
+        ("iat", json!(now() + 24 * 60 * 60), TokenError::NotYet),
+        ("iat", json!("now"), TokenError::Malformed),
         ("sub", json!(null), TokenError::NoSubject),
         ("sub", json!(""), TokenError::NoSubject),
         ("cnf", json!({"kid": "1"}), TokenError::Bound),
@@ -171,6 +173,10 @@ async fn without_a_usable_answer_a_token_is_refused_as_an_outage_that_operators_
     odd["active"] = json!("true");
     let mut late = good.clone();
     late["exp"] = json!("tomorrow");
+    // Without the time that cannot be read, the token would have no end.
+    let many_digits = format!("\"exp\":{}.{}", now() + 600, "1234567890".repeat(4));
+    let precise = good.to_string().replacen(&format!("\"exp\":{}", good["exp"]), &many_digits, 1);
+    assert_ne!(precise, good.to_string());
     let repeated = good.to_string().replacen('{', r#"{"active":false,"#, 1);
     let padded = format!("{}{good}", " ".repeat(40 << 10));
     for (answer, reason) in [
@@ -182,6 +188,7 @@ async fn without_a_usable_answer_a_token_is_refused_as_an_outage_that_operators_
         (Answer::Say(json!({})), "`active` is not true or false"),
         (Answer::Say(odd), "`active` is not true or false"),
         (Answer::Say(late), "`exp` is no number"),
+        (Answer::Text(precise), "`exp` is no number"),
         (Answer::Redirect(format!("{}/introspect?again", endpoint.origin)), "HTTP 302"),
         (Answer::Status(StatusCode::UNAUTHORIZED), "HTTP 401"),
         (Answer::Status(StatusCode::INTERNAL_SERVER_ERROR), "HTTP 500"),
@@ -220,6 +227,28 @@ async fn one_token_is_one_request_and_requests_at_once_are_bounded() {
     assert!(outcomes.iter().all(Result::is_ok) && endpoint.asked() == 41, "{} asked", endpoint.asked());
     let peak = endpoint.shared.peak.load(Ordering::SeqCst);
     assert!(peak <= 16, "{peak} at once");
+}
+
+#[tokio::test]
+async fn a_flood_of_made_up_tokens_does_not_hold_up_known_clients() {
+    let endpoint = Endpoint::start().await;
+    let authentication = Arc::new(endpoint.authentication("introspectionCacheTtl: 0s"));
+    endpoint.set(Answer::Say(endpoint.good()));
+    assert!(authentication.identify_bearer(Some("known")).await.is_ok());
+    endpoint.set(Answer::Slow(Duration::from_secs(1), json!({"active": false})));
+    let stranger = |number: usize| {
+        let authentication = Arc::clone(&authentication);
+        tokio::spawn(async move { authentication.identify_bearer(Some(&format!("made-up-{number}"))).await })
+    };
+    let strangers: Vec<_> = (0..100).map(stranger).collect();
+    while endpoint.shared.open.load(Ordering::SeqCst) < 12 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    endpoint.set(Answer::Say(endpoint.good()));
+    let begun = std::time::Instant::now();
+    assert!(authentication.identify_bearer(Some("known")).await.is_ok());
+    assert!(begun.elapsed() < Duration::from_millis(700), "{:?}", begun.elapsed());
+    strangers.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]

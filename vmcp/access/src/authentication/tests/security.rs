@@ -133,3 +133,27 @@ async fn claims_are_mapped_and_conditions_hold() {
         assert_eq!(refused, TokenError::Condition.into(), "{more}");
     }
 }
+
+#[tokio::test]
+async fn a_token_is_not_issued_tomorrow_and_its_times_are_numbers() {
+    let provider = Provider::start().await;
+    let authentication = start(&provider.config(""));
+    let claims = provider.claims();
+    for iat in [json!(now()), json!(now() as f64 - 0.5), json!(0), json!(-5), json!(now() + 200)] {
+        let token = provider.token(&with(claims.clone(), json!({ "iat": iat })));
+        assert!(authentication.identify_bearer(Some(&token)).await.is_ok(), "{iat}");
+    }
+    for (more, refused) in [
+        (json!({"iat": now() + 24 * 60 * 60}), TokenError::NotYet),
+        (json!({"iat": 1e300}), TokenError::NotYet),
+        (json!({"iat": now().to_string()}), TokenError::Malformed),
+        (json!({"iat": [now()]}), TokenError::Malformed),
+        (json!({"nbf": now() + 24 * 60 * 60}), TokenError::NotYet),
+        (json!({"nbf": "0"}), TokenError::Malformed),
+        (json!({"exp": (now() + 600).to_string()}), TokenError::Malformed),
+        (json!({"exp": true}), TokenError::Malformed),
+    ] {
+        let token = provider.token(&with(claims.clone(), more.clone()));
+        assert_eq!(refusal(&authentication, &token).await, refused.into(), "{more}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::exact_json::{self, Json};
 use crate::oidc::possession::Confirmation;
 use crate::oidc::rejection::TokenError;
 use crate::oidc::token_type;
-use crate::oidc::verify::Claims;
+use crate::oidc::verify::{self, Claims};
 
 /// Bytes of an answer: as many as a token may have, because its claims are kept.
 const MAX_BYTES: usize = 32 << 10;
@@ -37,7 +37,11 @@ pub(super) fn read(document: &[u8], issuer: &OidcIssuer, cache_ttl: Duration) ->
         return Err(AnswerError::Unusable("it has more than 32 KiB"));
     }
     let entries = std::str::from_utf8(document).ok().and_then(exact_json::object);
-    let members = entries.map(|entries| Json::Object(entries).into_value());
+    let members = entries.map(|mut entries| {
+        // A null counts as absent. A number that its type would round becomes null next, and does not.
+        entries.retain(|(_, value)| *value != Json::Null);
+        Json::Object(entries).into_value()
+    });
     let Some(Value::Object(mut members)) = members else {
         return Err(AnswerError::Unusable("it is no JSON object, or names a member twice"));
     };
@@ -46,7 +50,6 @@ pub(super) fn read(document: &[u8], issuer: &OidcIssuer, cache_ttl: Duration) ->
         Some(Value::Bool(false)) => return Err(TokenError::Inactive.into()),
         _ => return Err(AnswerError::Unusable("`active` is not true or false")),
     }
-    members.retain(|_, value| !value.is_null());
     if members.get("iss").is_some_and(|found| found.as_str() != Some(&issuer.issuer)) {
         return Err(TokenError::Issuer.into());
     }
@@ -64,6 +67,7 @@ pub(super) fn read(document: &[u8], issuer: &OidcIssuer, cache_ttl: Duration) ->
     if begins.is_some_and(|begins| begins > now.saturating_add(skew)) {
         return Err(TokenError::NotYet.into());
     }
+    verify::check_issued(&members, issuer)?;
     let subject = members.get("sub").and_then(Value::as_str).filter(|subject| !subject.is_empty());
     let subject = subject.ok_or(TokenError::NoSubject)?.to_owned();
     let confirmation = Confirmation::read(&members)?;

@@ -18,7 +18,7 @@ pub enum TokenError {
     /// `exp` has passed.
     #[error("the token has expired")]
     Expired,
-    /// `nbf` has not come.
+    /// `nbf` has not come, or the token was issued at a time to come (`iat`).
     #[error("the token is not valid yet")]
     NotYet,
     /// `aud` names another service.

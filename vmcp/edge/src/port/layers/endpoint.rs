@@ -15,6 +15,7 @@ use crate::registry_api::RegistryApi;
 use crate::rest_api::RestApi;
 use crate::tools_api::ToolsApi;
 use crate::transport::http::exchange::{Arrival, PlainApi as _, Response, Service};
+use crate::transport::http::forward::replica_proof;
 use crate::transport::http::refuse::RefusalReason;
 use crate::transport::http::{refuse, respond};
 
@@ -67,8 +68,9 @@ impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
             return refuse_unread(arrival, refuse::no_profile());
         }
         if !is_whole(path) && profile_name(path).is_none() {
-            if let Some(response) = resource_metadata::answer(&arrival.head, &arrival.snapshot.authentication)
-            {
+            let metadata = resource_metadata::answer(&arrival.head, &arrival.snapshot.authentication);
+            let proof = || replica_proof::answer(&arrival.head, &arrival.snapshot);
+            if let Some(response) = metadata.or_else(proof) {
                 return refuse_unread(arrival, response);
             }
             let response = match (&arrival.head.method, path) {

@@ -4,7 +4,8 @@
 //! loopback vmcp therefore answers only to loopback names, and only to pages served from them. On any other
 //! address the names that a cluster gives to vmcp are not knowable, so `Host` is free unless
 //! `server.allowedHosts` is set, while a page must still come from the host it talks to or from
-//! `server.allowedOrigins`.
+//! `server.allowedOrigins`. Where clients need no credentials, a name of the public DNS is no such host:
+//! its owner can bind it to any address.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -85,6 +86,17 @@ impl HostGuard {
         }
     }
 
+    /// Refuses a page whose origin equals the host only because its owner has bound the name to this server
+    /// (DNS rebinding). A page of `https` had to prove its name.
+    pub(crate) fn check_rebinding(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
+        let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
+        let origin = origin.map(str::to_ascii_lowercase).unwrap_or_default();
+        let is_listed = !self.allowed_hosts.is_empty()
+            || self.allowed_origins.iter().any(|allowed| *allowed == origin || allowed == "*");
+        let is_named = origin.strip_prefix("http://").is_some_and(|host| may_be_rebound(without_port(host)));
+        if is_named && !is_listed { Err(GuardRefusal::Origin(origin)) } else { Ok(()) }
+    }
+
     /// Returns true if the registry is open to `origin`, in lower case. IDEs read it from origins of their
     /// own, such as `vscode-file://vscode-app`, which no page of the web has. On a network, pages of the web
     /// read it too; on loopback they would read their visitor's machine.
@@ -136,6 +148,18 @@ fn is_loopback_name(host: &str) -> bool {
         || host.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
 }
 
+/// Ends of names that the public DNS never has (RFC 6761, RFC 6762, ICANN's `internal`); those of a cluster
+/// end with `cluster.local` or `svc`.
+const PRIVATE_ENDS: [&str; 4] = [".localhost", ".local", ".internal", ".svc"];
+
+/// Returns true for a host, in lower case, whose address its owner chooses in the public DNS: neither an
+/// address, nor a name of one label, nor a name of private networks.
+fn may_be_rebound(host: &str) -> bool {
+    let host = host.trim_end_matches('.');
+    let is_address = host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
+    !is_address && host.contains('.') && !PRIVATE_ENDS.iter().any(|end| host.ends_with(end))
+}
+
 /// Cuts the port off: `example.com:80` → `example.com`, `[::1]:80` → `[::1]`.
 fn without_port(authority: &str) -> &str {
     match authority.rsplit_once(':') {
@@ -167,7 +191,11 @@ impl<S> HostRules<S> {
 impl<S: Service<Arrival>> Service<Arrival> for HostRules<S> {
     async fn call(&self, arrival: Arrival) -> Response {
         let Parts { version, uri, headers, .. } = &*arrival.head;
-        let refusal = match self.guard.check(*version, uri, headers) {
+        let mut checked = self.guard.check(*version, uri, headers);
+        if arrival.snapshot.authentication.is_anonymous() {
+            checked = checked.and_then(|()| self.guard.check_rebinding(headers));
+        }
+        let refusal = match checked {
             Ok(()) => return self.inner.call(arrival).await,
             Err(GuardRefusal::Origin(origin))
                 if RegistryApi::serves(&arrival.snapshot.config, uri.path())
@@ -230,6 +258,41 @@ mod tests {
         let strict = HostGuard::new("0.0.0.0:8080".parse().unwrap(), &["vmcp.example".into()], &[]);
         assert_eq!(check(&strict, "vmcp.example:443", None), Ok(()));
         assert!(check(&strict, "other.example", None).is_err());
+    }
+
+    #[test]
+    fn a_page_whose_name_was_bound_to_this_server_is_no_page_of_it() {
+        let rebound = |guard: &HostGuard, host: &'static str, origin: &'static str| {
+            let headers = [(HOST, host), (ORIGIN, origin)];
+            let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
+            let (uri, headers) = (Uri::from_static("/mcp"), HeaderMap::from_iter(headers));
+            assert_eq!(guard.check(Version::HTTP_11, &uri, &headers), Ok(()), "{origin}");
+            guard.check_rebinding(&headers).is_err()
+        };
+        let open = HostGuard::new("0.0.0.0:8080".parse().unwrap(), &[], &[]);
+        for (host, origin) in [
+            ("evil.example:8080", "http://evil.example:8080"),
+            ("EVIL.example", "http://Evil.EXAMPLE"),
+            ("evil.example.", "http://evil.example."),
+            ("127.0.0.1.evil.example", "http://127.0.0.1.evil.example"),
+        ] {
+            assert!(rebound(&open, host, origin), "{origin}");
+        }
+        for (host, origin) in [
+            ("vmcp:8080", "http://vmcp:8080"),
+            ("192.168.1.5:8080", "http://192.168.1.5:8080"),
+            ("[fd00::1]:8080", "http://[fd00::1]:8080"),
+            ("vmcp.team.svc.cluster.local", "http://vmcp.team.svc.cluster.local"),
+            ("vmcp.team.svc", "http://vmcp.team.svc"),
+            ("tools.example", "https://tools.example"),
+        ] {
+            assert!(!rebound(&open, host, origin), "{origin}");
+        }
+        let named = HostGuard::new("0.0.0.0:8080".parse().unwrap(), &["tools.example".into()], &[]);
+        assert!(!rebound(&named, "tools.example", "http://tools.example"));
+        let listed = HostGuard::new("0.0.0.0:8080".parse().unwrap(), &[], &["http://tools.example".into()]);
+        assert!(!rebound(&listed, "tools.example", "http://tools.example"));
+        assert_eq!(open.check_rebinding(&HeaderMap::new()), Ok(()));
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //!
 //! The address comes out of the id that the client hands back, in which only vmcp can have sealed it. The
 //! request goes on as it came, under a header sealed with the session key that tells the client's address and
-//! keeps a request from being forwarded twice. Whatever cannot be reached is refused as without an address.
+//! keeps a request from being forwarded twice. Whatever cannot be reached is refused as without an address,
+//! and so is an address at which no replica [proves itself](replica_proof).
+
+pub(crate) mod replica_proof;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -92,6 +95,13 @@ pub(crate) async fn send(
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream.ok()?)).await.ok()?;
     // Ends with the answer, or when the client drops it.
     tokio::spawn(async move { drop(connection.await) });
+    // HTTP/2 has it in the URI.
+    let authority = head.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok());
+    let host = head.headers.get(header::HOST).cloned().or(authority);
+    if !replica_proof::is_replica(&mut sender, host.as_ref(), &edge.ring(), home).await {
+        tracing::warn!(%home, "no replica of this server is at this address; no request was handed on");
+        return None;
+    }
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = head.method.clone();
     *request.uri_mut() = head.uri.path_and_query()?.as_str().parse().ok()?;
@@ -106,9 +116,7 @@ pub(crate) async fn send(
     ] {
         request.headers_mut().remove(name);
     }
-    let host = head.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok());
     if let Some(host) = host {
-        // HTTP/2 has it in the URI.
         request.headers_mut().entry(header::HOST).or_insert(host);
     }
     request.headers_mut().insert(FORWARDED, seal(&edge.ring(), principal)?);

@@ -1,6 +1,6 @@
 //! Streams that stay open end with the credential that opened them: when its token expires, and when its key,
-//! its issuer, its certificate authority or the credential itself is withdrawn. Its successor opens the next
-//! one. The stream of a call outlives the token, but not its withdrawal.
+//! its issuer, its certificate authority or the credential itself is withdrawn, or proves other claims. Its
+//! successor opens the next one. The stream of a call outlives the token, but not its withdrawal.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -40,17 +40,19 @@ impl StreamCredential {
         Self { engine: engine.clone(), identity: identity.clone(), headers, certificate, session_began }
     }
 
-    /// Returns true if the credential still proves the identity. Away providers withdraw nothing.
-    async fn is_good(&self) -> bool {
+    /// Returns the identity with the claims that the credential proves now; `None` if it proves the identity
+    /// no longer. Away providers withdraw nothing.
+    async fn proved(&self) -> Option<Identity> {
         let snapshot = self.engine.snapshot();
         let authentication = &snapshot.authentication;
         let began = self.session_began;
         if began.is_some_and(|began| authentication.revocations().refuses_session(&self.identity, began)) {
-            return false;
+            return None;
         }
         match proof::identify_again(&self.headers, self.certificate.as_deref(), authentication).await {
-            Ok(identity) => identity == self.identity,
-            Err(rejection) => rejection == Rejection::Unavailable,
+            Ok(identity) => Some(identity).filter(|identity| *identity == self.identity),
+            Err(Rejection::Unavailable) => Some(self.identity.clone()),
+            Err(_) => None,
         }
     }
 
@@ -59,7 +61,7 @@ impl StreamCredential {
         loop {
             sleep(CHECK_INTERVAL).await;
             // An expired token is not shown to its issuer again.
-            let is_good = self.has_expired() || self.is_good().await;
+            let is_good = self.has_expired() || self.proved().await.is_some();
             let is_ordered = self.engine.snapshot().authentication.revocations().refuses(&self.identity);
             // Looked at again: a token that expires while it is verified is not withdrawn.
             if is_ordered || (!is_good && !self.has_expired()) {
@@ -90,10 +92,12 @@ impl StreamCredential {
                 return;
             }
             sleep(self.left().unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL)).await;
-            if !self.is_good().await {
+            // Messages of a stream are chosen by the claims with which it was opened.
+            let has_rights = |now: Identity| now.has_rights_of(&self.identity);
+            if !self.proved().await.is_some_and(has_rights) {
                 tracing::info!(
                     subject = self.identity.subject(),
-                    "a stream ends: its credential was withdrawn, or has expired"
+                    "a stream ends: its credential was withdrawn, has expired, or has other claims"
                 );
                 return;
             }
@@ -151,6 +155,21 @@ mod tests {
         let removed = stream_of(&engine, u64::MAX).await;
         engine.apply(config(&with_key("another-0123456789abcdef"))).await;
         tokio::time::timeout(SOON, removed).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_soon_after_its_credential_proves_other_claims() {
+        const SOON: Duration = Duration::from_secs(10);
+        let in_group = |group: &str| {
+            with_key(KEY).replace("subject: alice,", &format!("subject: alice, groups: [{group}],"))
+        };
+        let engine = engine(&in_group("admins")).await;
+        let stream = stream_of(&engine, u64::MAX).await;
+        engine.apply(config(&format!("{}# the same rights\n", in_group("admins")))).await;
+        sleep(CHECK_INTERVAL + Duration::from_millis(500)).await;
+        assert!(!stream.is_finished(), "a reload");
+        engine.apply(config(&in_group("staff"))).await;
+        tokio::time::timeout(SOON, stream).await.unwrap().unwrap();
     }
 
     #[tokio::test]

@@ -117,6 +117,34 @@ async fn a_run_of_a_withdrawn_identity_makes_no_further_calls() {
     assert_eq!(backends[0].methods().len(), calls);
 }
 
+#[tokio::test]
+async fn a_run_makes_no_further_calls_with_the_claims_that_its_key_had_before() {
+    let with_groups = |groups: &str| {
+        let key = format!("{{ subject: ci, key: 0123456789abcdef0123456789abcdef, groups: [{groups}] }}");
+        format!("{KEYWORDS}incomingAuth: {{ type: apiKeys, apiKeys: [{key}] }}\n")
+    };
+    let Setup { engine, backends, .. } = setup_with(Options::default(), &with_groups("admins")).await;
+    let claims = json!({"sub": "ci", "groups": ["admins"]});
+    let identity = Identity::known("apiKeys", "ci", claims.as_object().unwrap().clone(), None);
+    let ci = Caller { principal: Principal::from(identity), ..caller() };
+    let arguments = to_raw_value(&json!({})).unwrap();
+    let tools = Tools::new(engine.clone());
+    let before = tools.call(&ci, "one_work", &arguments).await;
+    assert!(matches!(before, ToolResult::Complete(_)), "{before:?}");
+    let mut reloaded = vmcp_config::Config::clone(&engine.snapshot().config);
+    reloaded.incoming_auth = vmcp_engine::testing::config(&with_groups("staff")).incoming_auth;
+    engine.apply(reloaded).await;
+    let calls = backends[0].methods().len();
+    let after = tools.call(&ci, "one_work", &arguments).await;
+    assert!(matches!(after, ToolResult::Unknown), "{after:?}");
+    assert_eq!(backends[0].methods().len(), calls);
+    // An operator lends himself the claims that he chooses.
+    let mut by_operator = ci;
+    by_operator.principal.operator = Some("ann".into());
+    let called = tools.call(&by_operator, "one_work", &arguments).await;
+    assert!(matches!(called, ToolResult::Complete(_)), "{called:?}");
+}
+
 /// A decision point that gives each question the same answer.
 struct Point {
     url: String,

@@ -4,6 +4,8 @@ use serde_json::json;
 
 use super::*;
 use vmcp_engine::access::identity::{Identity, Principal};
+use vmcp_engine::engine::TaskOwner;
+use vmcp_wire::lists::tasks::TaskCursor;
 
 fn of(name: &str) -> Caller {
     let identity = Identity::known("https://idp", name, serde_json::Map::new(), None);
@@ -130,8 +132,24 @@ async fn a_list_of_tasks_goes_on_after_its_cursor_and_reveals_no_count_of_others
     let task = begin(&engine, &alice, "one_work").await;
     let listed = answer(&engine, &alice, "tasks/list", json!({})).await;
     assert!(listed.contains(&task) && !listed.contains("nextCursor"), "{listed}");
-    let bad = answer(&engine, &alice, "tasks/list", json!({"cursor": "at:1"})).await;
-    assert!(bad.contains("-32602"), "{bad}");
+    let own = TaskOwner::new(&alice.principal, alice.session);
+    for number in 0..60 {
+        let id = format!("made-up-{number}");
+        let shown = || Ok::<_, std::convert::Infallible>(id.clone());
+        engine.snapshot().tasks.issue(own, &"one".into(), "work", &id, shown).unwrap();
+    }
+    let page: Value = serde_json::from_str(&answer(&engine, &alice, "tasks/list", json!({})).await).unwrap();
+    let cursor = page["nextCursor"].as_str().unwrap_or_else(|| panic!("{page}"));
+    assert_eq!(TaskCursor::decode(cursor), None, "the number of all tasks is sealed");
+    let next = answer(&engine, &alice, "tasks/list", json!({"cursor": cursor})).await;
+    assert!(next.starts_with(r#"{"tasks":["#) && !next.contains("nextCursor"), "{next}");
+    let stolen = answer(&engine, &bob, "tasks/list", json!({"cursor": cursor})).await;
+    assert!(stolen.contains("-32602"), "{stolen}");
+    let forged = [0, 7, u64::MAX].map(|after| TaskCursor { after }.encode());
+    for bad in forged.iter().map(String::as_str).chain(["at:1", ""]) {
+        let refused = answer(&engine, &alice, "tasks/list", json!({"cursor": bad})).await;
+        assert!(refused.contains("-32602"), "{bad}: {refused}");
+    }
 }
 
 #[tokio::test]

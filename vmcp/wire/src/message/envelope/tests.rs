@@ -60,6 +60,15 @@ fn an_error_carries_the_id_when_it_has_one() {
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
         assert_eq!(refused(&text), (codes::INVALID_REQUEST, Reason::Id, None), "{id}");
     }
+    for is_number in [true, false] {
+        let id = |bytes: usize| {
+            if is_number { "9".repeat(bytes) } else { format!("\"{}\"", "x".repeat(bytes - 2)) }
+        };
+        let text = |bytes| format!(r#"{{"jsonrpc":"2.0","id":{},"method":"m"}}"#, id(bytes));
+        assert!(Message::parse(text(MAX_ID_BYTES).as_bytes()).is_ok(), "{is_number}");
+        let longer = refused(&text(MAX_ID_BYTES + 1));
+        assert_eq!(longer, (codes::INVALID_REQUEST, Reason::Id, None), "{is_number}");
+    }
 }
 
 #[test]

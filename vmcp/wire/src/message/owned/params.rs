@@ -9,6 +9,7 @@ use vmcp_json::reader::Reader;
 use vmcp_json::text;
 
 use super::read::{Entry, Keys, Level, Span};
+use crate::message::envelope::MAX_DEPTH;
 use crate::message::params::ParamsError;
 
 /// Parameters within the message that they came in, or of their own. Values are slices of that text.
@@ -38,7 +39,8 @@ impl OwnedParams {
         Self::from_text("{}").unwrap_or_default()
     }
 
-    /// Reads parameters that no message surrounds: the text of an object.
+    /// Reads parameters that no message surrounds: the text of an object, nested no deeper than in a message
+    /// ([`MAX_DEPTH`]).
     ///
     /// ```
     /// use vmcp_wire::owned::OwnedParams;
@@ -55,6 +57,10 @@ impl OwnedParams {
         let span = read.map_err(|error| ParamsError::Params(ObjectError::Syntax(error.to_string())))?;
         if !span.is_some_and(|span| text::is_object(span.of(&message))) {
             return Err(ParamsError::Params(ObjectError::NotAnObject));
+        }
+        if keys.depth >= MAX_DEPTH {
+            let problem = format!("nests more than {MAX_DEPTH} levels deep");
+            return Err(ParamsError::Params(ObjectError::Syntax(problem)));
         }
         keys.check(&message)?;
         Ok(Self::new(message, span, keys))

@@ -57,6 +57,11 @@ fn only_parameters_have_a_limited_depth() {
     assert!(read(&nested(params, MAX_DEPTH - 1)).is_ok());
     assert_eq!(read(&nested(params, MAX_DEPTH)).unwrap_err().reason, Reason::Depth);
     assert!(read(&nested(r#""result""#, 10 * MAX_DEPTH)).is_ok());
+    let alone = |levels: usize| {
+        let text = format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+        OwnedParams::from_text(text).is_ok()
+    };
+    assert!(alone(MAX_DEPTH - 1) && !alone(MAX_DEPTH) && !alone(100_000), "parameters of no message");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use vmcp_backend::SessionId;
@@ -111,7 +112,8 @@ impl IssuedTasks {
     /// Returns at most `limit` tasks of an owner after a number, with their numbers, the oldest first.
     pub fn of_owner(&self, owner: &TaskOwner, after: u64, limit: usize) -> Vec<(u64, Arc<IssuedTask>)> {
         let table = self.0.lock();
-        let numbers = table.of_owner.get(&owner.binding).into_iter().flat_map(|own| own.range(after + 1..));
+        let numbers = table.of_owner.get(&owner.binding).into_iter();
+        let numbers = numbers.flat_map(|own| own.range((Bound::Excluded(after), Bound::Unbounded)));
         let tasks = numbers.filter_map(|number| Some((*number, Arc::clone(table.tasks.get(number)?))));
         tasks.filter(|(_, task)| task.owner.is(owner)).take(limit).collect()
     }
@@ -222,6 +224,7 @@ mod tests {
             (ids(&tasks, &alice), ids(&tasks, &bob)),
             (vec!["1".into()], vec!["1".into(), "2".into()])
         );
+        assert!(tasks.of_owner(&alice, u64::MAX, 9).is_empty(), "after the last number that there is");
         let elsewhere = TaskOwner { session: Some([1; 16]), ..alice };
         assert_eq!(ids(&tasks, &elsewhere), ["1"], "in any session");
         let [one, other] = [[1; 16], [2; 16]].map(|id| TaskOwner::new(&Principal::default(), Some(id)));

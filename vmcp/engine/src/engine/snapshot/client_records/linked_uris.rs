@@ -16,16 +16,22 @@ use crate::access::identity::PrincipalKey;
 const MAX_PER_OWNER: usize = 200;
 /// Owners with links; beyond it the oldest owner is forgotten.
 const MAX_OWNERS: usize = 2_000;
+/// Owners of one principal, which may open many sessions; beyond it the oldest of them is forgotten.
+const MAX_OWNERS_PER_PRINCIPAL: usize = 500;
+/// Bytes of all URIs, and of those of one principal; beyond them likewise.
+const MAX_BYTES: usize = 32 << 20;
+const MAX_BYTES_PER_PRINCIPAL: usize = 8 << 20;
 /// Bytes of a URI; longer ones are not kept.
 const MAX_URI_BYTES: usize = 1024;
 
-/// The client that a backend named a URI to.
+/// The client that a backend named a URI to. Nothing but their principal tells clients without a session
+/// apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LinkOwner {
-    /// A session.
-    Session(SessionId),
-    /// Clients without a session, which nothing but their principal tells apart.
-    Principal(PrincipalKey),
+pub struct LinkOwner {
+    /// The principal, whose share the links take.
+    pub principal: PrincipalKey,
+    /// The session; `None`: clients without one.
+    pub session: Option<SessionId>,
 }
 
 /// The links of this process.
@@ -38,6 +44,59 @@ type Links = VecDeque<(Box<str>, Arc<str>)>;
 struct LinkTable {
     links: HashMap<LinkOwner, Links>,
     order: VecDeque<LinkOwner>,
+    shares: HashMap<PrincipalKey, Share>,
+    bytes: usize,
+}
+
+/// Links of one principal.
+#[derive(Debug, Default)]
+struct Share {
+    owners: usize,
+    bytes: usize,
+}
+
+impl LinkTable {
+    fn learn(&mut self, owner: LinkOwner, uri: &str, backend: &Arc<str>) {
+        let share = self.shares.entry(owner.principal).or_default();
+        let own = self.links.entry(owner).or_insert_with(|| {
+            self.order.push_back(owner);
+            share.owners += 1;
+            Links::new()
+        });
+        let known = own.iter().position(|(known, _)| **known == *uri);
+        let surplus = known.or_else(|| (own.len() >= MAX_PER_OWNER).then_some(0));
+        let freed = surplus.and_then(|at| own.remove(at)).map_or(0, |(uri, _)| uri.len());
+        own.push_back((uri.into(), Arc::clone(backend)));
+        share.bytes = share.bytes + uri.len() - freed;
+        self.bytes = self.bytes + uri.len() - freed;
+        // The links of one owner are within every bound.
+        let is_of = |other: &LinkOwner| other.principal == owner.principal;
+        while self.has_full_share(owner.principal) && self.forget(is_of) {}
+        while (self.order.len() > MAX_OWNERS || self.bytes > MAX_BYTES) && self.forget(|_| true) {}
+    }
+
+    fn has_full_share(&self, principal: PrincipalKey) -> bool {
+        self.shares.get(&principal).is_some_and(|share| {
+            share.owners > MAX_OWNERS_PER_PRINCIPAL || share.bytes > MAX_BYTES_PER_PRINCIPAL
+        })
+    }
+
+    /// Forgets the oldest of some owners; false without one.
+    fn forget(&mut self, is_meant: impl Fn(&LinkOwner) -> bool) -> bool {
+        let oldest = self.order.iter().position(is_meant).and_then(|at| self.order.remove(at));
+        let Some(oldest) = oldest else { return false };
+        let links = self.links.remove(&oldest).unwrap_or_default();
+        let bytes: usize = links.iter().map(|(uri, _)| uri.len()).sum();
+        self.bytes -= bytes;
+        if let Some(share) = self.shares.get_mut(&oldest.principal) {
+            share.owners -= 1;
+            share.bytes -= bytes;
+            if share.owners == 0 {
+                self.shares.remove(&oldest.principal);
+            }
+        }
+        true
+    }
 }
 
 impl LinkedUris {
@@ -46,22 +105,7 @@ impl LinkedUris {
         if uri.len() > MAX_URI_BYTES {
             return;
         }
-        let mut table = self.0.lock();
-        let LinkTable { links, order } = &mut *table;
-        let own = links.entry(owner).or_insert_with(|| {
-            order.push_back(owner);
-            Links::new()
-        });
-        own.retain(|(known, _)| **known != *uri);
-        if own.len() >= MAX_PER_OWNER {
-            own.pop_front();
-        }
-        own.push_back((uri.into(), Arc::clone(backend)));
-        if order.len() > MAX_OWNERS
-            && let Some(first) = order.pop_front()
-        {
-            links.remove(&first);
-        }
+        self.0.lock().learn(owner, uri, backend);
     }
 
     /// Returns the backend that named the URI to the owner.
@@ -93,7 +137,7 @@ mod tests {
     #[test]
     fn links_belong_to_the_client_they_were_given_to() {
         let uris = LinkedUris::default();
-        let owner = |n: u8| LinkOwner::Session([n; 16]);
+        let owner = |n: u8| LinkOwner { principal: PrincipalKey::Only, session: Some([n; 16]) };
         let (one, other) = (Arc::from("one"), Arc::from("other"));
         uris.learn(owner(1), "r:1", &one);
         assert_eq!((uris.get(owner(1), "r:1"), uris.get(owner(2), "r:1")), (Some(one.clone()), None));
@@ -104,13 +148,46 @@ mod tests {
         }
         assert_eq!((uris.get(owner(1), "r:1"), uris.get(owner(1), "0")), (None, Some(one.clone())));
         for n in 0..MAX_OWNERS {
-            let mut session = [9; 16];
-            session[..8].copy_from_slice(&n.to_le_bytes());
-            uris.learn(LinkOwner::Session(session), "r", &one);
+            uris.learn(person(n), "r", &one);
         }
         assert_eq!(uris.get(owner(1), "0"), None);
         let table = uris.0.lock();
-        assert_eq!((table.links.len(), table.order.len()), (MAX_OWNERS, MAX_OWNERS));
+        let counts = (table.links.len(), table.order.len(), table.shares.len(), table.bytes);
+        assert_eq!(counts, (MAX_OWNERS, MAX_OWNERS, MAX_OWNERS, MAX_OWNERS));
+    }
+
+    /// Returns the owner of links without a session that has a number.
+    fn person(number: usize) -> LinkOwner {
+        let mut digest = [9; 32];
+        digest[..8].copy_from_slice(&number.to_le_bytes());
+        LinkOwner { principal: PrincipalKey::Identity(digest), session: None }
+    }
+
+    #[test]
+    fn many_sessions_of_one_principal_cost_no_other_its_links() {
+        let (uris, backend) = (LinkedUris::default(), Arc::from("one"));
+        uris.learn(person(1), "r:1", &backend);
+        let session = |n: usize| {
+            let mut id = [0; 16];
+            id[..8].copy_from_slice(&n.to_le_bytes());
+            LinkOwner { session: Some(id), ..person(2) }
+        };
+        for n in 0..=MAX_OWNERS {
+            uris.learn(session(n), "r:1", &backend);
+        }
+        assert!(uris.get(person(1), "r:1").is_some());
+        assert_eq!(uris.0.lock().links.len(), MAX_OWNERS_PER_PRINCIPAL + 1);
+        let long = |n: usize| format!("{n:x<width$}", width = MAX_URI_BYTES);
+        for n in 0..60 {
+            for link in 0..MAX_PER_OWNER {
+                uris.learn(session(n), &long(link), &backend);
+            }
+        }
+        let table = uris.0.lock();
+        assert!(table.shares[&person(2).principal].bytes <= MAX_BYTES_PER_PRINCIPAL);
+        let all: usize = table.links.values().flatten().map(|(uri, _)| uri.len()).sum();
+        assert_eq!(all, table.bytes);
+        assert!(table.links.contains_key(&person(1)));
     }
 
     #[test]
