@@ -142,7 +142,9 @@ impl HooksApi {
         }
         let sessions = self.engine.agent_sessions();
         match sessions.get(&context.caller.principal, settings(context), id.to_owned()).await {
-            Ok(Some((session, events))) => respond::document(StatusCode::OK, &Shown { session, events }),
+            Ok(Some((session, events))) => {
+                respond::document(StatusCode::OK, &SessionView { session, events })
+            }
             Ok(None) => not_found(),
             Err(error) => unavailable(&error),
         }
@@ -203,7 +205,7 @@ struct Listed {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct SessionView {
     #[serde(flatten)]
     session: Session,
     events: Vec<SessionEvent>,

@@ -29,7 +29,7 @@ pub use text::{Part, Text};
 
 /// Kind of a way to reach a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum InstallMethod {
     /// At a URL.
     Remote,
     /// A program from npm, by `npx`.
@@ -40,14 +40,14 @@ pub enum Way {
     Oci,
 }
 
-impl Way {
+impl InstallMethod {
     /// Returns the name of the way, as the registry spells it.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Remote => "remote",
-            Way::Npm => "npm",
-            Way::Pypi => "pypi",
-            Way::Oci => "oci",
+            InstallMethod::Remote => "remote",
+            InstallMethod::Npm => "npm",
+            InstallMethod::Pypi => "pypi",
+            InstallMethod::Oci => "oci",
         }
     }
 }
@@ -61,7 +61,7 @@ pub enum PlanError {
         /// Name of the server.
         name: String,
         /// The wanted kind.
-        wanted: Option<Way>,
+        wanted: Option<InstallMethod>,
     },
     /// A field of the entry is refused.
     #[error("{path}: {reason}")]
@@ -117,7 +117,7 @@ pub enum Target {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     /// Kind of the way.
-    pub way: Way,
+    pub way: InstallMethod,
     /// The package with its version or digest, or the address.
     pub origin: String,
     /// The program or the address; incomplete while values are missing.
@@ -128,14 +128,14 @@ pub struct Draft {
     pub missing: Vec<String>,
     /// Facts that a person should know.
     pub notes: Vec<String>,
-    /// Place of the image among the words of the command, with [`Way::Oci`]: options of Docker are before it,
+    /// Place of the image among the words of the command, with [`InstallMethod::Oci`]: options of Docker are before it,
     /// arguments of the image's own program behind it.
     pub image_at: Option<usize>,
 }
 
 enum Candidate<'a> {
     Remote(&'a Remote),
-    Package(&'a Package, Way),
+    Package(&'a Package, InstallMethod),
     /// A package of a type that cannot be started here.
     Other(&'a Package),
 }
@@ -169,7 +169,7 @@ impl Draft {
     /// ```
     pub fn new(
         entry: &ServerEntry,
-        wanted: Option<Way>,
+        wanted: Option<InstallMethod>,
         answers: &BTreeMap<String, String>,
     ) -> Result<Draft, PlanError> {
         let mut refusals = Vec::new();
@@ -248,7 +248,7 @@ impl Candidate<'_> {
     }
 }
 
-fn candidates(entry: &ServerEntry, wanted: Option<Way>) -> Vec<Candidate<'_>> {
+fn candidates(entry: &ServerEntry, wanted: Option<InstallMethod>) -> Vec<Candidate<'_>> {
     let remotes = |is_sse: bool| {
         entry
             .remotes
@@ -257,15 +257,15 @@ fn candidates(entry: &ServerEntry, wanted: Option<Way>) -> Vec<Candidate<'_>> {
             .map(Candidate::Remote)
     };
     let packages = entry.packages.iter().map(|package| match package.registry_type.as_str() {
-        "npm" => Candidate::Package(package, Way::Npm),
-        "pypi" => Candidate::Package(package, Way::Pypi),
-        "oci" | "docker" => Candidate::Package(package, Way::Oci),
+        "npm" => Candidate::Package(package, InstallMethod::Npm),
+        "pypi" => Candidate::Package(package, InstallMethod::Pypi),
+        "oci" | "docker" => Candidate::Package(package, InstallMethod::Oci),
         _ => Candidate::Other(package),
     });
     let all = remotes(false).chain(packages).chain(remotes(true));
     all.filter(|candidate| match (candidate, wanted) {
         (_, None) => true,
-        (Candidate::Remote(_), Some(wanted)) => wanted == Way::Remote,
+        (Candidate::Remote(_), Some(wanted)) => wanted == InstallMethod::Remote,
         (Candidate::Package(_, way), Some(wanted)) => *way == wanted,
         (Candidate::Other(_), Some(_)) => false,
     })

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::entry::{EntryStatus, ServerEntry};
-use crate::plan::{Draft, PlanError, Question, Target, Way};
+use crate::plan::{Draft, InstallMethod, PlanError, Question, Target};
 
 /// Versions that are named at most.
 pub const MAX_VERSIONS: usize = 20;
 
 /// A way of an entry with its draft; an error says why the way is refused.
-pub type DraftedWay = (Way, Result<Draft, PlanError>);
+pub type DraftedWay = (InstallMethod, Result<Draft, PlanError>);
 
 /// Returns the line of a search.
 pub fn summary(entry: &ServerEntry) -> Value {
@@ -37,7 +37,7 @@ pub fn ways(entry: &ServerEntry) -> Vec<&str> {
 
 /// Drafts each way of an entry without answers.
 pub fn drafts(entry: &ServerEntry) -> Vec<DraftedWay> {
-    [Way::Remote, Way::Npm, Way::Pypi, Way::Oci]
+    [InstallMethod::Remote, InstallMethod::Npm, InstallMethod::Pypi, InstallMethod::Oci]
         .into_iter()
         .map(|way| (way, Draft::new(entry, Some(way), &BTreeMap::new())))
         .filter(|(_, draft)| !matches!(draft, Err(PlanError::NoWay { .. })))
@@ -60,7 +60,7 @@ pub fn detail(entry: &ServerEntry, versions: &[ServerEntry], drafts: &[DraftedWa
     report
 }
 
-fn way_report(way: Way, draft: &Result<Draft, PlanError>) -> Value {
+fn way_report(way: InstallMethod, draft: &Result<Draft, PlanError>) -> Value {
     match draft {
         Err(refusal) => json!({ "type": way.name(), "refused": refusal.to_string() }),
         Ok(draft) => json!({

@@ -25,5 +25,5 @@ pub mod store;
 pub use content::{Content, Split, is_media, split};
 pub use path::{MAX_PATH_CHARS, Path, PathError, TooMuch};
 pub use pieces::{PieceHit, search};
-pub use read::{Part, ReadError, Slice, Unit, read, resolve};
+pub use read::{ReadError, ReadPart, Slice, Unit, read, resolve};
 pub use shape::describe as describe_shape;

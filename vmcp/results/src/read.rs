@@ -24,7 +24,7 @@ pub struct Slice<'a> {
 
 /// A part that was read.
 #[derive(Debug, Serialize)]
-pub struct Part {
+pub struct ReadPart {
     /// Unit of the numbers below.
     pub unit: Unit,
     /// Units that there are.
@@ -76,7 +76,7 @@ pub enum ReadError {
 }
 
 /// Reads a part of the content.
-pub fn read(content: &Content, slice: &Slice<'_>) -> Result<Part, ReadError> {
+pub fn read(content: &Content, slice: &Slice<'_>) -> Result<ReadPart, ReadError> {
     let Some(root) = content.json() else {
         if slice.path.is_some() {
             return Err(ReadError::NoJson);
@@ -103,7 +103,7 @@ pub fn resolve(content: &Content, path: Option<&Path>) -> Result<Box<RawValue>, 
     }
 }
 
-fn value(raw: &RawValue, slice: &Slice<'_>) -> Part {
+fn value(raw: &RawValue, slice: &Slice<'_>) -> ReadPart {
     match json::kind(raw) {
         Kind::Array => elements(raw, slice),
         Kind::Object => entries(raw, slice),
@@ -124,10 +124,10 @@ struct Progress {
 }
 
 impl Progress {
-    fn part(self, offset: usize, value: Box<RawValue>) -> Part {
+    fn part(self, offset: usize, value: Box<RawValue>) -> ReadPart {
         let Progress { unit, total, taken, cut } = self;
         let (offset, end) = (offset.min(total), offset.min(total) + taken);
-        Part { unit, total, offset, count: taken, next_offset: (end < total).then_some(end), cut, value }
+        ReadPart { unit, total, offset, count: taken, next_offset: (end < total).then_some(end), cut, value }
     }
 }
 
@@ -172,7 +172,7 @@ impl<'a> Fitting<'a> {
         self.taken += 1;
     }
 
-    fn part(self, unit: Unit, close: char) -> Part {
+    fn part(self, unit: Unit, close: char) -> ReadPart {
         let Fitting { slice, mut out, total, taken, cut, .. } = self;
         out.push(close);
         let value = RawValue::from_string(out).unwrap_or_default();
@@ -180,7 +180,7 @@ impl<'a> Fitting<'a> {
     }
 }
 
-fn elements(list: &RawValue, slice: &Slice<'_>) -> Part {
+fn elements(list: &RawValue, slice: &Slice<'_>) -> ReadPart {
     let mut fitting = Fitting::new(slice, '[');
     json::each_item(list, |item| {
         fitting.add(None, item);
@@ -189,7 +189,7 @@ fn elements(list: &RawValue, slice: &Slice<'_>) -> Part {
     fitting.part(Unit::Elements, ']')
 }
 
-fn matches(found: &[&RawValue], slice: &Slice<'_>) -> Part {
+fn matches(found: &[&RawValue], slice: &Slice<'_>) -> ReadPart {
     let mut fitting = Fitting::new(slice, '[');
     for value in found {
         fitting.add(None, value);
@@ -197,7 +197,7 @@ fn matches(found: &[&RawValue], slice: &Slice<'_>) -> Part {
     fitting.part(Unit::Matches, ']')
 }
 
-fn entries(object: &RawValue, slice: &Slice<'_>) -> Part {
+fn entries(object: &RawValue, slice: &Slice<'_>) -> ReadPart {
     let mut fitting = Fitting::new(slice, '{');
     json::each_entry(object, |key, value| {
         fitting.add(Some(&key), value);
@@ -206,7 +206,7 @@ fn entries(object: &RawValue, slice: &Slice<'_>) -> Part {
     fitting.part(Unit::Entries, '}')
 }
 
-fn lines(text: &str, slice: &Slice<'_>) -> Part {
+fn lines(text: &str, slice: &Slice<'_>) -> ReadPart {
     let total = text.lines().count();
     let mut out = String::new();
     let (mut taken, mut cut, mut size) = (0, false, 2);
@@ -225,7 +225,7 @@ fn lines(text: &str, slice: &Slice<'_>) -> Part {
     Progress { unit: Unit::Lines, total, taken, cut }.part(slice.offset, quoted(&out))
 }
 
-fn characters(text: &str, slice: &Slice<'_>) -> Part {
+fn characters(text: &str, slice: &Slice<'_>) -> ReadPart {
     let total = text.chars().count();
     let mut out = String::new();
     let (mut taken, mut size) = (0, 2);
@@ -244,7 +244,13 @@ fn characters(text: &str, slice: &Slice<'_>) -> Part {
 mod tests {
     use super::*;
 
-    fn part(text: &str, path: &str, offset: usize, limit: usize, max_bytes: usize) -> Result<Part, String> {
+    fn part(
+        text: &str,
+        path: &str,
+        offset: usize,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<ReadPart, String> {
         let content = Content::of_text(text.to_owned());
         let path = (!path.is_empty()).then(|| Path::parse(path).unwrap());
         let slice = Slice { path: path.as_ref(), offset, limit: Some(limit), max_bytes };

@@ -32,7 +32,7 @@ fn collection() -> impl Strategy<Value = Vec<(Document, Option<Vec<f32>>, bool)>
 }
 
 #[derive(Clone, Debug)]
-struct Asked {
+struct RandomQuery {
     text: String,
     vector: Option<Vec<f32>>,
     clauses: Vec<(String, Option<Vec<f32>>)>,
@@ -41,11 +41,11 @@ struct Asked {
     distance_threshold: Option<f32>,
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = RandomQuery> {
     let ratio = prop_oneof![Just(0.0), Just(1.0), Just(0.6), any::<f32>()];
     let threshold = option::of(prop_oneof![0.0_f32..2.0, any::<f32>()]);
     (text(), row(), vec((text(), row()), 0..4), 0_usize..60, ratio, threshold).prop_map(
-        |(text, vector, clauses, limit, semantic_ratio, distance_threshold)| Asked {
+        |(text, vector, clauses, limit, semantic_ratio, distance_threshold)| RandomQuery {
             text,
             vector,
             clauses,
@@ -62,7 +62,7 @@ fn index<'a>(tools: impl Iterator<Item = (&'a Document, &'a Option<Vec<f32>>)>) 
     Index::new(&documents).with_vectors(Vectors::from_rows(DIMS, rows))
 }
 
-fn search(index: &Index, asked: &Asked, visible: Option<&Visible>) -> Ranking {
+fn search(index: &Index, asked: &RandomQuery, visible: Option<&Visible>) -> Ranking {
     let clauses: Vec<Clause<'_>> = asked
         .clauses
         .iter()
@@ -117,7 +117,7 @@ proptest! {
     fn a_larger_limit_only_adds_hits(tools in collection(), asked in asked()) {
         let index = index(tools.iter().map(|(document, row, _)| (document, row)));
         let few = search(&index, &asked, None).hits;
-        let all = search(&index, &Asked { limit: usize::MAX, ..asked }, None).hits;
+        let all = search(&index, &RandomQuery { limit: usize::MAX, ..asked }, None).hits;
         prop_assert_eq!(&few[..], &all[..few.len()]);
     }
 

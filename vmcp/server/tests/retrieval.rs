@@ -70,7 +70,7 @@ struct Change {
 
 /// A part of `vmcp eval --partial`.
 #[derive(Debug, Deserialize)]
-struct Part {
+struct PartialScore {
     share: f64,
     recall_at_8: f64,
     ndcg_at_10: f64,
@@ -146,7 +146,7 @@ async fn no_part_of_the_vectors_makes_search_worse_than_words_and_than_all_vecto
         .await
         .expect("vmcp runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let parts: Vec<Part> = serde_json::from_slice(&output.stdout).expect("the report is JSON");
+    let parts: Vec<PartialScore> = serde_json::from_slice(&output.stdout).expect("the report is JSON");
     assert_eq!(parts.len(), 14);
     let (words, all) = (&parts[0], &parts[6]);
     assert!(words.share < all.share, "{words:?} {all:?}");

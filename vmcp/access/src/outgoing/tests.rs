@@ -14,16 +14,16 @@ use vmcp_config::{ClientCredentials, OAuthClient, TokenEndpoint, TokenExchange, 
 use super::logins::{Login, Logins};
 use super::*;
 
-type Asked = Arc<Mutex<Vec<(Map<String, Value>, HeaderMap)>>>;
+type SentForms = Arc<Mutex<Vec<(Map<String, Value>, HeaderMap)>>>;
 
 /// Answers `token-1`, `token-2`, …, each valid for the seconds that the parameter `audience` names.
 struct Idp {
     url: url::Url,
-    asked: Asked,
+    asked: SentForms,
 }
 
 async fn token(
-    State(asked): State<Asked>,
+    State(asked): State<SentForms>,
     headers: HeaderMap,
     Form(form): Form<Map<String, Value>>,
 ) -> (StatusCode, Json<Value>) {
@@ -55,7 +55,7 @@ impl Idp {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/token", listener.local_addr().unwrap()).parse().unwrap();
-        let asked = Asked::default();
+        let asked = SentForms::default();
         let app = Router::new().route("/token", post(token)).with_state(Arc::clone(&asked));
         tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { url, asked }

@@ -18,7 +18,7 @@ const MAX_COMBINATIONS: usize = 16;
 
 /// The answer that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum SoughtAnswer {
     /// A decision: one policy must permit.
     Decision,
     /// An objection: only a `forbid` counts, because another spelling has been permitted.
@@ -27,10 +27,10 @@ pub(super) enum Wanted {
 
 /// A way to decide.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct EvaluationMode {
     /// True if policies take part that are only tried out.
     pub(super) all: bool,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: SoughtAnswer,
 }
 
 /// The context of a question.
@@ -50,9 +50,9 @@ impl CedarPolicy {
         policies: &PolicySet,
         question: &Question<'_>,
         facts: Facts<'_>,
-        wanted: Wanted,
+        wanted: SoughtAnswer,
     ) -> Verdict {
-        let allowed = question.is_own_tool() || wanted == Wanted::Objection;
+        let allowed = question.is_own_tool() || wanted == SoughtAnswer::Objection;
         let policy = if question.is_own_tool() { OWN_TOOLS } else { DEFAULT_DENY };
         let mut verdict = Verdict { allowed, policy: policy.to_owned(), failures: Vec::new(), shadow: None };
         let by_form = self.rules.settings.resource_ids == ResourceIds::Toolhive;

@@ -9,11 +9,11 @@ use vmcp_backend::{Backend, BackendSettings, CallError, Request, RpcOutcome, Tra
 use vmcp_config::status::BreakerPosition;
 
 use crate::support::scripts::{echo, legacy, modern, stateful};
-use crate::support::server::{Reply, Seen, Server, event};
+use crate::support::server::{Reply, SeenRequest, Server, event};
 use crate::support::{SESSION, call, json, params_of, result, settings, spec};
 
 /// Refuses calls of the tool `bad` and answers all others.
-fn refuse_bad(seen: &Seen, refusal: fn(&Seen) -> Reply) -> Reply {
+fn refuse_bad(seen: &SeenRequest, refusal: fn(&SeenRequest) -> Reply) -> Reply {
     if seen.body["params"]["name"] == "bad" { refusal(seen) } else { echo(seen) }
 }
 
@@ -35,7 +35,7 @@ async fn only_the_caller_suffers(server: &Server, what: &str) {
 
 #[tokio::test]
 async fn a_refusal_by_plain_http_ends_no_connection_and_opens_no_circuit() {
-    type Refusal = fn(&Seen) -> Reply;
+    type Refusal = fn(&SeenRequest) -> Reply;
     let refusals: [(&str, Refusal); 6] = [
         ("400 of a proxy", |_| Reply::Status(400, "<html>400 Bad Request</html>".to_owned())),
         ("400 of a framework", |_| Reply::Status(400, r#"{"detail":"no session for you"}"#.to_owned())),
@@ -68,7 +68,7 @@ async fn a_404_that_names_the_request_is_its_answer() {
 
 #[tokio::test]
 async fn a_session_is_lost_whatever_id_the_404_names_if_a_ping_agrees() {
-    let bodies: [fn(&Seen) -> String; 2] = [
+    let bodies: [fn(&SeenRequest) -> String; 2] = [
         |seen| seen.error(-32001).replace("\"no\"", "\"Session not found\""),
         |_| r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"gone"}}"#.to_owned(),
     ];
@@ -131,7 +131,7 @@ async fn sessions_that_a_server_forgets_cost_no_pause() {
 
 #[tokio::test]
 async fn an_error_says_how_far_its_call_got() {
-    type Answer = fn(&Seen) -> Reply;
+    type Answer = fn(&SeenRequest) -> Reply;
     let answers: [(Answer, &str, Transmission); 4] = [
         (|_| Reply::Status(503, String::new()), "unavailable", Transmission::Sent),
         (|_| Reply::Status(403, String::new()), "unavailable", Transmission::NotSent),
@@ -159,12 +159,12 @@ async fn an_error_says_how_far_its_call_got() {
     backend.stop().await;
 }
 
-fn answer_posts(seen: &Seen) -> Reply {
+fn answer_posts(seen: &SeenRequest) -> Reply {
     if seen.http == "POST" { echo(seen) } else { Reply::Status(405, String::new()) }
 }
 
 /// Returns the answer of a server that does not know the session, as real servers write it.
-fn unknown_session(form: usize, seen: &Seen) -> Reply {
+fn unknown_session(form: usize, seen: &SeenRequest) -> Reply {
     let error = |code: i64, message: &str, named: bool| {
         let id = if named { seen.body["id"].clone() } else { serde_json::Value::Null };
         serde_json::json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
@@ -201,14 +201,14 @@ fn unknown_session(form: usize, seen: &Seen) -> Reply {
 fn restartable(
     form: usize,
     executed: &Arc<AtomicU32>,
-) -> (Arc<Mutex<HashSet<String>>>, impl Fn(&Seen) -> Reply + Send + Sync + 'static) {
+) -> (Arc<Mutex<HashSet<String>>>, impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static) {
     let (known, executed) = (Arc::new(Mutex::new(HashSet::new())), Arc::clone(executed));
     let sessions = Arc::clone(&known);
     let rest = stateful(move |seen| {
         executed.fetch_add(u32::from(seen.method() == "tools/call"), Ordering::SeqCst);
         answer_posts(seen)
     });
-    let answer = move |seen: &Seen| {
+    let answer = move |seen: &SeenRequest| {
         if let Some(id) = seen.header("mcp-session-id")
             && seen.http == "POST"
             && !seen.body["id"].is_null()

@@ -10,7 +10,7 @@ use vmcp_backend::{
 };
 
 use crate::support::scripts::{echo, legacy, modern};
-use crate::support::server::{Reply, Seen, Server, event};
+use crate::support::server::{Reply, SeenRequest, Server, event};
 use crate::support::{PATIENCE, cached, call, eventually, json, params_of, result, settings, spec};
 
 const PARAMS: &str = r#"{"name":"echo","_meta":{"progressToken":"mine"}}"#;
@@ -46,7 +46,7 @@ async fn a_lost_session_is_replaced_and_the_call_executed_once() {
 }
 
 /// Three times progress and one log message, then the answer.
-fn noisy(seen: &Seen) -> String {
+fn noisy(seen: &SeenRequest) -> String {
     let token = seen.progress_token();
     let mut text =
         event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"é"}}"#);
@@ -201,7 +201,7 @@ async fn progress_extends_the_deadline_up_to_the_cap() {
 }
 
 /// Sends `message` every 300 ms, eight times, then the answer.
-fn slowly(seen: &Seen, message: &str) -> Reply {
+fn slowly(seen: &SeenRequest, message: &str) -> Reply {
     let (more, stream) = mpsc::unbounded_channel();
     let (message, answer) = (event(message), event(&seen.answer("{}")));
     tokio::spawn(async move {
@@ -216,13 +216,13 @@ fn slowly(seen: &Seen, message: &str) -> Reply {
 
 #[tokio::test]
 async fn any_message_of_a_call_keeps_it_alive_and_unasked_progress_is_not_passed_on() {
-    let progress = |seen: &Seen| {
+    let progress = |seen: &SeenRequest| {
         let token = seen.progress_token();
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
         )
     };
-    let log = |_: &Seen| {
+    let log = |_: &SeenRequest| {
         r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#.to_owned()
     };
     let servers = [
@@ -318,7 +318,7 @@ async fn an_error_of_the_backend_is_an_answer() {
 
 #[tokio::test]
 async fn answers_that_are_none_are_told_apart_and_never_show_where_the_backend_is() {
-    type Answer = fn(&Seen) -> Reply;
+    type Answer = fn(&SeenRequest) -> Reply;
     let answers: [(Answer, &str); 7] = [
         (|_| Reply::Json("{\"jsonrpc\":".to_owned()), "protocol"),
         (|_| Reply::Json(r#"{"jsonrpc":"2.0","id":999999,"result":{}}"#.to_owned()), "protocol"),

@@ -10,13 +10,13 @@ use tokio::sync::mpsc;
 use vmcp_backend::{Backend, BackendSettings};
 
 use crate::support::scripts::{initialized, legacy};
-use crate::support::server::{Reply, Seen, Server, event};
+use crate::support::server::{Reply, SeenRequest, Server, event};
 use crate::support::{eventually, settings, spec, wait_for_definitions};
 
 const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
 /// A list with one tool, named after how often the list was asked for.
-fn counted(seen: &Seen, count: &AtomicU32) -> Reply {
+fn counted(seen: &SeenRequest, count: &AtomicU32) -> Reply {
     let name = format!("tool{}", count.fetch_add(1, Ordering::SeqCst) + 1);
     Reply::Json(seen.answer(json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}]})))
 }
@@ -153,7 +153,7 @@ async fn a_listing_that_fails_keeps_the_last_good_definitions() {
 
 #[tokio::test]
 async fn a_first_listing_that_fails_is_repeated_until_one_succeeds() {
-    let failures: [fn(&Seen) -> Reply; 4] = [
+    let failures: [fn(&SeenRequest) -> Reply; 4] = [
         |_| Reply::Status(503, String::new()),
         |seen| Reply::Json(seen.error(-32603)),
         |seen| Reply::Json(seen.error(-32601)),

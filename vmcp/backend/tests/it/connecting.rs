@@ -202,7 +202,7 @@ async fn a_restarted_server_is_found_again_by_the_next_call() {
     let again = Server::at(&address, {
         let known = std::sync::atomic::AtomicBool::new(false);
         let rest = legacy(echo);
-        move |seen: &crate::support::server::Seen| {
+        move |seen: &crate::support::server::SeenRequest| {
             if seen.method() == "initialize" {
                 known.store(true, std::sync::atomic::Ordering::SeqCst);
             }

@@ -88,7 +88,8 @@ async fn call(backend: &Backend, credentials: &SharedCredentials, digest: u8) ->
 }
 
 fn authorization(server: &Server, method: &str) -> Vec<String> {
-    let header = |seen: &crate::support::server::Seen| seen.header("authorization").unwrap().to_owned();
+    let header =
+        |seen: &crate::support::server::SeenRequest| seen.header("authorization").unwrap().to_owned();
     server.asked(method).iter().map(header).collect()
 }
 

@@ -8,10 +8,10 @@ use vmcp_backend::{Backend, BackendSettings};
 use vmcp_model::definition::DefinitionKind;
 use vmcp_model::discovered::list_fault::ListExtent;
 
-use crate::support::server::{Reply, Seen, Server};
+use crate::support::server::{Reply, SeenRequest, Server};
 use crate::support::{eventually, settings, spec, wait_for_definitions};
 
-fn discover(seen: &Seen, capabilities: &str) -> Reply {
+fn discover(seen: &SeenRequest, capabilities: &str) -> Reply {
     let result = format!(
         r#"{{"supportedVersions":["2026-07-28"],"capabilities":{capabilities},"instructions":"be kind"}}"#
     );
@@ -90,7 +90,10 @@ async fn a_definition_that_nests_without_measure_costs_only_itself() {
 const EVERYTHING: &str = r#"{"tools":{},"prompts":{},"resources":{}}"#;
 
 /// A modern server of one tool, one prompt, one resource and no template, but for the list of `method`.
-fn faulty(method: &'static str, fault: fn(&Seen) -> Reply) -> impl Fn(&Seen) -> Reply + Send + Sync {
+fn faulty(
+    method: &'static str,
+    fault: fn(&SeenRequest) -> Reply,
+) -> impl Fn(&SeenRequest) -> Reply + Send + Sync {
     move |seen| match seen.method() {
         "server/discover" => discover(seen, EVERYTHING),
         asked if asked == method => fault(seen),
@@ -104,7 +107,7 @@ fn faulty(method: &'static str, fault: fn(&Seen) -> Reply) -> impl Fn(&Seen) -> 
 
 #[tokio::test]
 async fn a_fault_in_one_list_costs_that_list() {
-    type Fault = fn(&Seen) -> Reply;
+    type Fault = fn(&SeenRequest) -> Reply;
     let faults: [(&str, Fault); 8] = [
         ("HTTP status 404", |_| Reply::Status(404, String::new())),
         ("HTTP status 405", |_| Reply::Status(405, "nope".to_owned())),
@@ -145,7 +148,7 @@ async fn a_fault_in_one_list_costs_that_list() {
 
 #[tokio::test]
 async fn absent_lists_are_no_faults() {
-    type Absent = fn(&Seen) -> Reply;
+    type Absent = fn(&SeenRequest) -> Reply;
     let absents: [Absent; 6] = [
         |seen| Reply::Json(seen.answer("null")),
         |seen| Reply::Json(seen.answer("[]")),
@@ -188,7 +191,9 @@ async fn tools_wait_for_no_list_that_hangs() {
 }
 
 /// The names of the tools of a server whose pages are these.
-async fn names_of_pages(page: fn(&Seen, Option<u64>) -> Reply) -> (Vec<String>, Option<String>, usize) {
+async fn names_of_pages(
+    page: fn(&SeenRequest, Option<u64>) -> Reply,
+) -> (Vec<String>, Option<String>, usize) {
     let server = Server::start(move |seen| match seen.method() {
         "server/discover" => discover(seen, r#"{"tools":{}}"#),
         "tools/list" => {
@@ -217,7 +222,7 @@ fn tools(names: &[u64], next: &str) -> String {
 
 #[tokio::test]
 async fn a_bad_page_keeps_the_pages_before_it() {
-    type Page = fn(&Seen, Option<u64>) -> Reply;
+    type Page = fn(&SeenRequest, Option<u64>) -> Reply;
     let pages: [(&str, Page); 4] = [
         ("-32602", |seen, cursor| match cursor {
             None => Reply::Json(seen.answer(tools(&[1, 2], r#""2""#))),

@@ -111,7 +111,7 @@ async fn a_legacy_call_carries_the_session_and_no_reserved_metadata() {
 
 #[tokio::test]
 async fn odd_answers_to_the_probe_mean_a_legacy_server() {
-    type Probe = fn(&crate::support::server::Seen) -> Reply;
+    type Probe = fn(&crate::support::server::SeenRequest) -> Reply;
     let probes: [(&str, Probe); 7] = [
         ("go-sdk lists legacy revisions", |seen| {
             Reply::Json(seen.answer(r#"{"supportedVersions":["2025-11-25"],"capabilities":{}}"#))
@@ -136,7 +136,7 @@ async fn odd_answers_to_the_probe_mean_a_legacy_server() {
     }
 }
 
-fn seen_is_probe(seen: &crate::support::server::Seen) -> bool {
+fn seen_is_probe(seen: &crate::support::server::SeenRequest) -> bool {
     seen.method() == "server/discover"
 }
 

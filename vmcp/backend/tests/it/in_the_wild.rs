@@ -10,13 +10,15 @@ use vmcp_wire::era::Era;
 
 use crate::processes::{legacy as shell_legacy, shell};
 use crate::support::scripts::{initialized, legacy};
-use crate::support::server::{Reply, Seen, Server, event};
+use crate::support::server::{Reply, SeenRequest, Server, event};
 use crate::support::{call, result, settings, spec, wait_for_state};
 
 const OK: &str = r#"{"content":[]}"#;
 
 /// Calls a legacy server that answers each call by `answer`.
-async fn ask(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Result<RpcOutcome, CallError> {
+async fn ask(
+    answer: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static,
+) -> Result<RpcOutcome, CallError> {
     // Only calls are answered in an odd way: a ping that is refused alike would mean a lost session.
     let server = Server::start(legacy(move |seen| match seen.method() {
         "ping" => Reply::Json(seen.answer(json!({}))),
@@ -44,7 +46,7 @@ async fn events_that_are_no_messages_do_not_cost_the_answer() {
         |message| format!("{message}data: [DONE]\n\n"),
     ];
     for form in forms {
-        let answer = move |seen: &Seen| Reply::Pieces(vec![form(event(&seen.answer(OK)))]);
+        let answer = move |seen: &SeenRequest| Reply::Pieces(vec![form(event(&seen.answer(OK)))]);
         let answer = ask(answer).await.unwrap();
         assert!(matches!(&answer, RpcOutcome::Result(result) if result.get() == OK), "{answer:?}");
     }
@@ -122,7 +124,7 @@ async fn an_answer_that_is_not_understood_is_shown() {
 
 #[tokio::test]
 async fn an_http_error_is_quoted_in_the_status_without_the_credentials_that_it_repeats() {
-    let answer = |seen: &Seen| match seen.method() {
+    let answer = |seen: &SeenRequest| match seen.method() {
         "tools/call" => Reply::Status(
             402,
             format!("no quota for {}; ask billing", seen.header("authorization").unwrap_or_default()),
@@ -144,7 +146,7 @@ async fn an_http_error_is_quoted_in_the_status_without_the_credentials_that_it_r
 #[tokio::test]
 async fn a_server_that_refuses_the_newest_revision_is_asked_with_an_older_one() {
     const NAMED: &str = "Unsupported protocol version (supported versions: 2025-03-26, 2024-11-05)";
-    let refusals: [fn(&Seen) -> Reply; 5] = [
+    let refusals: [fn(&SeenRequest) -> Reply; 5] = [
         |_| Reply::Status(400, NAMED.to_owned()),
         |seen| Reply::Json(seen.error(-32602)),
         |_| {
@@ -162,8 +164,10 @@ async fn a_server_that_refuses_the_newest_revision_is_asked_with_an_older_one() 
         |_| Reply::Status(500, "KeyError: '2025-11-25'".to_owned()),
     ];
     for refuse in refusals {
-        let answer = move |seen: &Seen| match (seen.method(), seen.body["params"]["protocolVersion"].as_str())
-        {
+        let answer = move |seen: &SeenRequest| match (
+            seen.method(),
+            seen.body["params"]["protocolVersion"].as_str(),
+        ) {
             ("initialize", Some(revision @ ("2025-03-26" | "2024-11-05"))) => {
                 Reply::Json(seen.answer(json!({"protocolVersion": revision, "capabilities": {"tools": {}}})))
             }
@@ -180,23 +184,25 @@ async fn a_server_that_refuses_the_newest_revision_is_asked_with_an_older_one() 
     }
 }
 
-type AnswerOf = fn(&Seen) -> Reply;
+type AnswerOf = fn(&SeenRequest) -> Reply;
 
 #[tokio::test]
 async fn a_refused_introduction_is_quoted_in_the_status() {
-    let refusal = |seen: &Seen| {
+    let refusal = |seen: &SeenRequest| {
         let error = json!({"code": -32001, "message": "API key NOTES_KEY is missing; set it and restart"});
         Reply::Json(json!({"jsonrpc": "2.0", "id": seen.id(), "error": error}).to_string())
     };
-    let odd =
-        |seen: &Seen| Reply::Json(seen.answer(json!({"protocolVersion": 20_250_618, "capabilities": {}})));
-    let unknown =
-        |seen: &Seen| Reply::Json(seen.answer(json!({"protocolVersion": "2024-10-07", "capabilities": {}})));
-    let page = |_: &Seen| Reply::Status(403, "<h1>Invalid Host header</h1>".to_owned());
+    let odd = |seen: &SeenRequest| {
+        Reply::Json(seen.answer(json!({"protocolVersion": 20_250_618, "capabilities": {}})))
+    };
+    let unknown = |seen: &SeenRequest| {
+        Reply::Json(seen.answer(json!({"protocolVersion": "2024-10-07", "capabilities": {}})))
+    };
+    let page = |_: &SeenRequest| Reply::Status(403, "<h1>Invalid Host header</h1>".to_owned());
     let answers: [(&str, AnswerOf); 4] =
         [("NOTES_KEY", refusal), ("20250618", odd), ("2024-10-07", unknown), ("Invalid Host header", page)];
     for (words, answer) in answers {
-        let answer = move |seen: &Seen| match seen.method() {
+        let answer = move |seen: &SeenRequest| match seen.method() {
             "initialize" => answer(seen),
             _ => Reply::Status(400, "no session".to_owned()),
         };
@@ -213,7 +219,7 @@ async fn a_refused_introduction_is_quoted_in_the_status() {
 
 #[tokio::test]
 async fn a_session_of_a_refused_introduction_is_not_kept() {
-    let answer = |seen: &Seen| match (seen.method(), seen.body["params"]["protocolVersion"].as_str()) {
+    let answer = |seen: &SeenRequest| match (seen.method(), seen.body["params"]["protocolVersion"].as_str()) {
         ("initialize", Some("2025-11-25")) => {
             Reply::With(&[("mcp-session-id", "refused")], seen.error(-32602))
         }

@@ -324,7 +324,7 @@ async fn dual() -> Server {
 
 /// A server of both eras whose GET stream in the legacy one is `stream`.
 pub(crate) async fn dual_listening(
-    stream: impl Fn(&crate::support::server::Seen) -> Reply + Send + Sync + 'static,
+    stream: impl Fn(&crate::support::server::SeenRequest) -> Reply + Send + Sync + 'static,
 ) -> Server {
     let legacy = crate::support::scripts::stateful(move |seen| match seen.http.as_str() {
         "GET" => stream(seen),

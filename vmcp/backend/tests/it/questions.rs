@@ -11,7 +11,7 @@ use vmcp_backend::{
 };
 
 use crate::support::scripts::{legacy, stateful};
-use crate::support::server::{Reply, Seen, Server, event};
+use crate::support::server::{Reply, SeenRequest, Server, event};
 use crate::support::{
     Mailbox, SESSION, client, eventually, json as parsed, params_of, raw, result, settings, spec,
 };
@@ -43,7 +43,7 @@ impl Streams {
 }
 
 /// Each call and each GET opens a stream.
-fn script(streams: &Streams) -> impl Fn(&Seen) -> Reply + Send + Sync + 'static {
+fn script(streams: &Streams) -> impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static {
     let streams = streams.clone();
     move |seen| {
         if seen.http == "GET" {
@@ -214,7 +214,7 @@ async fn on_a_shared_connection_nobody_is_asked_what_belongs_to_no_call() {
 }
 
 /// Legacy, stateless, with a GET stream.
-fn legacy_without_session(streams: &Streams) -> impl Fn(&Seen) -> Reply + Send + Sync + 'static {
+fn legacy_without_session(streams: &Streams) -> impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static {
     let (script, rest) = (script(streams), legacy(|_| Reply::Hang));
     move |seen| match (seen.http.as_str(), seen.method()) {
         ("GET", _) | (_, "tools/call") => script(seen),

@@ -12,7 +12,7 @@ use vmcp_backend::{
 use vmcp_wire::level::Level;
 
 use crate::support::scripts::{echo, modern, stateful};
-use crate::support::server::{Reply, Seen, Server};
+use crate::support::server::{Reply, SeenRequest, Server};
 use crate::support::{Mailbox, SESSION, client, eventually, params_of, raw, result, settings, spec};
 
 const CAPABILITIES: &str = r#"{"elicitation":{},"tasks":{"list":{}}}"#;
@@ -33,7 +33,7 @@ fn sessions_of_calls(server: &Server) -> Vec<String> {
     calls.iter().map(|seen| seen.header("mcp-session-id").unwrap_or("none").to_owned()).collect()
 }
 
-fn get_denied(seen: &Seen) -> Reply {
+fn get_denied(seen: &SeenRequest) -> Reply {
     if seen.http == "POST" { echo(seen) } else { Reply::Status(405, String::new()) }
 }
 
@@ -179,7 +179,7 @@ async fn sessions_end_when_idle_and_the_oldest_when_there_are_too_many() {
 }
 
 /// A GET stream that says what it is.
-fn streaming(seen: &Seen) -> Reply {
+fn streaming(seen: &SeenRequest) -> Reply {
     if seen.http != "GET" {
         return get_denied(seen);
     }
@@ -330,7 +330,7 @@ async fn clients_that_share_a_connection_without_a_session_have_no_cookies() {
 
 #[tokio::test]
 async fn a_server_that_refuses_every_call_alike_is_quoted() {
-    type Refuse = fn(&Seen) -> Reply;
+    type Refuse = fn(&SeenRequest) -> Reply;
     let refusals: [Refuse; 2] = [
         |_| Reply::Status(400, "the tenant is suspended".to_owned()),
         |seen| {

@@ -8,7 +8,7 @@ use vmcp_backend::{Backend, BackendSettings, BackendState, Request};
 use vmcp_config::{Headers, Transport};
 
 use crate::support::scripts::initialized;
-use crate::support::server::{Reply, Seen, Server, event};
+use crate::support::server::{Reply, SeenRequest, Server, event};
 use crate::support::{call, result, settings, spec, wait_for_definitions, wait_for_state};
 
 fn transport(server: &Server) -> Transport {
@@ -19,7 +19,7 @@ fn transport(server: &Server) -> Transport {
 }
 
 /// Accepts messages with 202 and answers on the stream.
-fn script(endpoint: &'static str) -> impl Fn(&Seen) -> Reply + Send + Sync {
+fn script(endpoint: &'static str) -> impl Fn(&SeenRequest) -> Reply + Send + Sync {
     let stream: Arc<Mutex<Option<mpsc::UnboundedSender<String>>>> = Arc::default();
     move |seen| {
         if seen.http == "GET" {

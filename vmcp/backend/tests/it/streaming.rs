@@ -16,7 +16,7 @@ use vmcp_wire::era::Era;
 use vmcp_wire::translate::{IncrementalResult, ResultPlan};
 
 use crate::support::scripts::{legacy, modern};
-use crate::support::server::{Reply, Seen, Server};
+use crate::support::server::{Reply, SeenRequest, Server};
 use crate::support::{PATIENCE, cached, eventually, json, params_of, settings, spec};
 
 /// Bytes beyond which an answer is begun.
@@ -37,7 +37,7 @@ struct Script {
 }
 
 /// The message of an answer to `seen` up to somewhere in its content.
-fn beginning(seen: &Seen) -> String {
+fn beginning(seen: &SeenRequest) -> String {
     let text = "x".repeat(2 * LARGE);
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[{{"type":"text","text":"{text}"#, seen.id())
 }
@@ -48,7 +48,7 @@ impl Script {
     async fn start(era: Era, form: Form) -> Self {
         let open: Arc<Mutex<Vec<UnboundedSender<String>>>> = Arc::default();
         let answers = Arc::clone(&open);
-        let call = move |seen: &Seen| {
+        let call = move |seen: &SeenRequest| {
             let (more, receiver) = unbounded_channel();
             answers.lock().push(more);
             match form {
@@ -127,7 +127,7 @@ async fn a_large_result_is_there_before_its_end() {
 #[tokio::test]
 async fn results_that_cannot_be_begun_are_collected() {
     let long = "x".repeat(3 * LARGE);
-    let answers: [fn(&Seen, &str) -> String; 4] = [
+    let answers: [fn(&SeenRequest, &str) -> String; 4] = [
         |seen, _| seen.answer(r#"{"content":[]}"#),
         |seen, long| format!(r#"{{"jsonrpc":"2.0","result":{{"a":"{long}"}},"id":{}}}"#, seen.id()),
         |seen, long| seen.answer(format!(r#"{{"resultType":"input_required","a":"{long}"}}"#)),

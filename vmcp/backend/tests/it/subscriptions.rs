@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use vmcp_backend::{Backend, BackendSettings, CallError, Request, RpcOutcome, Subscriber};
 
 use crate::support::scripts::stateful;
-use crate::support::server::{Reply, Seen, Server, event};
+use crate::support::server::{Reply, SeenRequest, Server, event};
 use crate::support::{Mailbox, eventually, params_of, settings, spec};
 
 /// Subscribes for clients on the main connection.
@@ -176,7 +176,7 @@ async fn a_thousand_subscriptions_at_once_are_a_few_requests_at_a_time() {
 type Streams = Arc<Mutex<Vec<(Value, mpsc::UnboundedSender<String>)>>>;
 
 /// A modern server that acknowledges what it is asked for, unless that holds the URI `r:bad`.
-fn modern(streams: &Streams) -> impl Fn(&Seen) -> Reply + Send + Sync + 'static {
+fn modern(streams: &Streams) -> impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static {
     let streams = Arc::clone(streams);
     move |seen| match seen.method() {
         "server/discover" => Reply::Json(seen.answer(json!({

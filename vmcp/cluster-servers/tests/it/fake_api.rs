@@ -24,13 +24,13 @@ pub(crate) const PROGRAMS: &str = "/apis/toolhive.stacklok.com/v1alpha1/namespac
 pub(crate) const SECRETS: &str = "/api/v1/namespaces/n/secrets";
 
 /// A request: method, path and body.
-pub(crate) type Seen = (String, String, Value);
+pub(crate) type SeenRequest = (String, String, Value);
 
 #[derive(Default)]
 struct State {
     /// Objects by their path.
     objects: BTreeMap<String, Value>,
-    seen: Vec<Seen>,
+    seen: Vec<SeenRequest>,
     made: usize,
     /// Requests by method and path that are answered with a status, once each.
     refusals: Vec<(Method, String, StatusCode)>,
@@ -83,7 +83,7 @@ impl FakeApi {
     }
 
     /// Returns the requests so far, and forgets them.
-    pub(crate) fn take_seen(&self) -> Vec<Seen> {
+    pub(crate) fn take_seen(&self) -> Vec<SeenRequest> {
         std::mem::take(&mut self.0.lock().seen)
     }
 

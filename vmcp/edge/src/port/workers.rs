@@ -29,7 +29,7 @@ struct Worker {
 }
 
 /// A place on a worker, held by one connection.
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     runtime: Handle,
     connections: Arc<AtomicUsize>,
 }
@@ -46,14 +46,14 @@ impl Workers {
 
     /// Takes a place on the worker that has the fewest connections. A listening socket for each thread
     /// (`SO_REUSEPORT`) would leave that to a hash, which is uneven as long as connections are few.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> ConnectionSlot {
         let open = |worker: &&Worker| worker.connections.load(Ordering::Relaxed);
         let (runtime, connections) = match self.workers.iter().min_by_key(open) {
             Some(worker) => (worker.runtime.clone(), Arc::clone(&worker.connections)),
             None => (Handle::current(), Arc::default()),
         };
         connections.fetch_add(1, Ordering::Relaxed);
-        Place { runtime, connections }
+        ConnectionSlot { runtime, connections }
     }
 }
 
@@ -71,14 +71,14 @@ impl Worker {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// The event loop to which the connection belongs.
     pub(super) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
@@ -93,8 +93,9 @@ mod tests {
         let stop = CancellationToken::new();
         let workers = (0..2).map(|number| Worker::start(number, stop.clone()).unwrap()).collect();
         let workers = Workers { workers, _stop: stop.drop_guard() };
-        let thread =
-            async |place: &Place| place.runtime().spawn(async { thread::current().id() }).await.unwrap();
+        let thread = async |place: &ConnectionSlot| {
+            place.runtime().spawn(async { thread::current().id() }).await.unwrap()
+        };
         let (first, second) = (workers.place(), workers.place());
         let (on_first, on_second) = (thread(&first).await, thread(&second).await);
         assert_ne!(on_first, on_second);

@@ -16,7 +16,7 @@ use vmcp_wire::level::Level;
 
 use super::mailbox::Mailbox;
 use vmcp_engine::access::identity::PrincipalKey;
-use vmcp_engine::access::principal_shares::{Held, LimitReached, PrincipalShares};
+use vmcp_engine::access::principal_shares::{HeldShare, LimitReached, PrincipalShares};
 use vmcp_engine::engine::{Generation, ListDigests};
 use vmcp_engine::telemetry::metrics::Metrics;
 
@@ -96,7 +96,7 @@ struct Entry {
     principal: PrincipalKey,
     /// End of the session, in seconds since 1970.
     expires: u64,
-    _held: Held,
+    _held: HeldShare,
 }
 
 /// State of a session in this process.
@@ -248,7 +248,7 @@ impl SessionRegistry {
         table: &mut SessionTable,
         principal: PrincipalKey,
         evicted: &mut Vec<Arc<RegisteredSession>>,
-    ) -> Option<Held> {
+    ) -> Option<HeldShare> {
         loop {
             let of = match self.shares.take(principal) {
                 Ok(held) => return Some(held),

@@ -12,7 +12,7 @@ use vmcp_backend::{Backend, SessionId};
 
 use super::mailbox::Mailbox;
 use vmcp_engine::access::identity::Principal;
-use vmcp_engine::access::principal_shares::{Held, LimitReached, PrincipalShares};
+use vmcp_engine::access::principal_shares::{HeldShare, LimitReached, PrincipalShares};
 use vmcp_engine::telemetry::metrics::Metrics;
 
 /// Subscriptions of one client; one more is refused.
@@ -81,7 +81,7 @@ pub(crate) struct Subscriber {
     /// Tells this subscription from a later one of the same client to the same topic.
     serial: u64,
     /// The place in the share of the principal.
-    _held: Arc<Held>,
+    _held: Arc<HeldShare>,
 }
 
 impl Subscriber {

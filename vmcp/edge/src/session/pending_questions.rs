@@ -22,7 +22,7 @@ use vmcp_wire::era::Revision;
 use vmcp_wire::{methods, rpc};
 
 use vmcp_engine::access::identity::PrincipalKey;
-use vmcp_engine::access::principal_shares::{Held, PrincipalShares};
+use vmcp_engine::access::principal_shares::{HeldShare, PrincipalShares};
 use vmcp_engine::random::random;
 use vmcp_engine::telemetry::TCP;
 use vmcp_engine::telemetry::metrics::Metrics;
@@ -60,7 +60,7 @@ struct QuestionTable {
 #[derive(Debug)]
 struct OpenQuestion {
     answer: oneshot::Sender<RpcOutcome>,
-    _held: Held,
+    _held: HeldShare,
 }
 
 /// An answer that fits no question of this process; refused with HTTP 400.

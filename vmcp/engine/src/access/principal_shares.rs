@@ -34,7 +34,7 @@ struct Counts {
 
 /// One thing that a principal holds; given back when dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldShare {
     shares: Arc<PrincipalShares>,
     key: PrincipalKey,
 }
@@ -58,7 +58,7 @@ impl PrincipalShares {
     }
 
     /// Counts one more thing of a principal.
-    pub fn take(self: &Arc<Self>, key: PrincipalKey) -> Result<Held, LimitReached> {
+    pub fn take(self: &Arc<Self>, key: PrincipalKey) -> Result<HeldShare, LimitReached> {
         let mut counts = self.counts.lock();
         let held = counts.held.get(&key).copied().unwrap_or_default();
         let reached = match () {
@@ -67,7 +67,7 @@ impl PrincipalShares {
             () => {
                 counts.held.insert(key, held + 1);
                 counts.total += 1;
-                return Ok(Held { shares: Arc::clone(self), key });
+                return Ok(HeldShare { shares: Arc::clone(self), key });
             }
         };
         drop(counts);
@@ -84,7 +84,7 @@ impl CountedShares for PrincipalShares {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldShare {
     fn drop(&mut self) {
         let mut counts = self.shares.counts.lock();
         counts.total -= 1;

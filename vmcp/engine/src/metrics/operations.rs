@@ -169,7 +169,6 @@ pub(super) fn port_label(network: &ServerNetwork) -> String {
     network.port.map(|port| port.to_string()).unwrap_or_default()
 }
 
-
 /// Makes a histogram of the conventions.
 pub(super) fn operation_histogram() -> Histogram {
     Histogram::new(OPERATION_SECONDS)

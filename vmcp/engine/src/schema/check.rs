@@ -74,25 +74,25 @@ pub struct ToolChecks {
 
 /// JSON of a call that a schema of its tool describes.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum CallPart {
     Arguments,
     Result,
 }
 
-impl Part {
+impl CallPart {
     /// Returns the schema that a tool has for it.
     fn schema(self, tool: &CatalogTool) -> Option<&RawValue> {
         match self {
-            Part::Arguments => tool.definition.input_schema.as_deref(),
-            Part::Result => tool.definition.output_schema.as_deref(),
+            CallPart::Arguments => tool.definition.input_schema.as_deref(),
+            CallPart::Result => tool.definition.output_schema.as_deref(),
         }
     }
 
     /// Returns its name in messages.
     fn name(self) -> &'static str {
         match self {
-            Part::Arguments => "arguments",
-            Part::Result => "result",
+            CallPart::Arguments => "arguments",
+            CallPart::Result => "result",
         }
     }
 }
@@ -102,7 +102,7 @@ impl ToolChecks {
     /// violations by JSON pointer, for the model that wrote the arguments. Work beyond about 50 microseconds
     /// is done on a blocking thread.
     pub async fn check(&self, tool: &Arc<CatalogTool>, arguments: &RawValue) -> Result<(), String> {
-        self.check_part(Part::Arguments, tool, arguments).await
+        self.check_part(CallPart::Arguments, tool, arguments).await
     }
 
     /// Checks `arguments` as [`check`](Self::check) does, and mends values of another type than the schema's
@@ -112,7 +112,7 @@ impl ToolChecks {
             return CheckedArguments::AsWritten;
         }
         let (checks, owned, arguments) = (self.clone(), Arc::clone(tool), arguments.to_owned());
-        let work = move || match Part::Arguments.schema(&owned) {
+        let work = move || match CallPart::Arguments.schema(&owned) {
             Some(schema) => checks.mend_blocking(&owned.name, schema, &arguments),
             None => CheckedArguments::AsWritten,
         };
@@ -133,12 +133,12 @@ impl ToolChecks {
     }
 
     fn mend_blocking(&self, tool: &str, schema: &RawValue, arguments: &RawValue) -> CheckedArguments {
-        let Some(compiled) = self.get_or_compile(Part::Arguments, tool, schema) else {
+        let Some(compiled) = self.get_or_compile(CallPart::Arguments, tool, schema) else {
             return CheckedArguments::AsWritten;
         };
         let Ok(written) = serde_json::from_str(arguments.get()) else { return CheckedArguments::AsWritten };
         if !compiled.may_explain(arguments.get()) || arguments.get().len() > MAX_MENDED_BYTES {
-            let checked = self.check_blocking(Part::Arguments, tool, schema, arguments);
+            let checked = self.check_blocking(CallPart::Arguments, tool, schema, arguments);
             return checked.map_or_else(CheckedArguments::Refused, |()| CheckedArguments::AsWritten);
         }
         if compiled.takes(&written) {
@@ -152,7 +152,7 @@ impl ToolChecks {
         });
         if mended.fit == Fit::No {
             let errors = compiled.validator.iter_errors(&mended.value);
-            return CheckedArguments::Refused(describe(Part::Arguments, errors));
+            return CheckedArguments::Refused(describe(CallPart::Arguments, errors));
         }
         // Compared as text: `3` and `3.0` are different numbers to a server.
         let (json, before) = (serde_json::value::to_raw_value(&mended.value).ok(), written.to_string());
@@ -162,10 +162,15 @@ impl ToolChecks {
     /// Checks the structured content of a result against the tool's output schema, like
     /// [`check`](Self::check).
     pub async fn check_result(&self, tool: &Arc<CatalogTool>, structured: &RawValue) -> Result<(), String> {
-        self.check_part(Part::Result, tool, structured).await
+        self.check_part(CallPart::Result, tool, structured).await
     }
 
-    async fn check_part(&self, part: Part, tool: &Arc<CatalogTool>, json: &RawValue) -> Result<(), String> {
+    async fn check_part(
+        &self,
+        part: CallPart,
+        tool: &Arc<CatalogTool>,
+        json: &RawValue,
+    ) -> Result<(), String> {
         if let Some(checked) = self.check_cheaply(part, tool, json) {
             return checked;
         }
@@ -184,16 +189,21 @@ impl ToolChecks {
         })
     }
 
-    fn compiled(&self, part: Part) -> &OnceLock<Option<Compiled>> {
+    fn compiled(&self, part: CallPart) -> &OnceLock<Option<Compiled>> {
         match part {
-            Part::Arguments => &self.input,
-            Part::Result => &self.output,
+            CallPart::Arguments => &self.input,
+            CallPart::Result => &self.output,
         }
     }
 
     /// Checks JSON at once if that is certain to be cheap: the schema is compiled, the JSON is short, and no
     /// recursion multiplies the work.
-    fn check_cheaply(&self, part: Part, tool: &CatalogTool, json: &RawValue) -> Option<Result<(), String>> {
+    fn check_cheaply(
+        &self,
+        part: CallPart,
+        tool: &CatalogTool,
+        json: &RawValue,
+    ) -> Option<Result<(), String>> {
         if part.schema(tool).is_none() {
             return Some(Ok(()));
         }
@@ -204,7 +214,7 @@ impl ToolChecks {
     /// Checks JSON, compiling the schema if need be: for threads that may be kept busy.
     fn check_blocking(
         &self,
-        part: Part,
+        part: CallPart,
         tool: &str,
         schema: &RawValue,
         json: &RawValue,
@@ -219,7 +229,7 @@ impl ToolChecks {
     }
 
     /// Returns the compiled schema; `None` if it cannot be used, which is logged once.
-    fn get_or_compile(&self, part: Part, tool: &str, schema: &RawValue) -> Option<&Compiled> {
+    fn get_or_compile(&self, part: CallPart, tool: &str, schema: &RawValue) -> Option<&Compiled> {
         let compile = || {
             compile(schema.get())
                 .inspect_err(|reason| {
@@ -239,7 +249,7 @@ impl ToolChecks {
 }
 
 impl Compiled {
-    fn validate(&self, part: Part, json: &RawValue) -> Result<(), String> {
+    fn validate(&self, part: CallPart, json: &RawValue) -> Result<(), String> {
         let value: Value = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
         let validator = &self.validator;
         if validator.is_valid(&value) {
@@ -294,7 +304,7 @@ fn build(schema: &Value) -> Result<Validator, Unusable> {
         .map_err(|error| Unusable::Compile(shortened(error.to_string())))
 }
 
-fn describe<'a>(part: Part, errors: impl Iterator<Item = ValidationError<'a>>) -> String {
+fn describe<'a>(part: CallPart, errors: impl Iterator<Item = ValidationError<'a>>) -> String {
     let mut text = String::new();
     for error in errors.take(MAX_VIOLATIONS) {
         let mut pointer = error.instance_path().to_string();
@@ -343,7 +353,7 @@ mod tests {
     }
 
     fn check(schema: &Value, arguments: &Value) -> Result<(), String> {
-        ToolChecks::default().check_blocking(Part::Arguments, "t", &raw(schema), &raw(arguments))
+        ToolChecks::default().check_blocking(CallPart::Arguments, "t", &raw(schema), &raw(arguments))
     }
 
     #[test]
@@ -391,7 +401,10 @@ mod tests {
         }
         let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(500), "}".repeat(500));
         let deep = RawValue::from_string(deep).unwrap();
-        assert_eq!(ToolChecks::default().check_blocking(Part::Arguments, "t", &deep, &raw(&wrong)), Ok(()));
+        assert_eq!(
+            ToolChecks::default().check_blocking(CallPart::Arguments, "t", &deep, &raw(&wrong)),
+            Ok(())
+        );
     }
 
     #[test]
@@ -436,7 +449,7 @@ mod tests {
         let check = ToolChecks::default();
         let shared = check.clone();
         let schema = raw(&json!({"required": ["a"]}));
-        assert!(check.check_blocking(Part::Arguments, "t", &schema, &raw(&json!({}))).is_err());
+        assert!(check.check_blocking(CallPart::Arguments, "t", &schema, &raw(&json!({}))).is_err());
         assert!(shared.input.get().is_some());
     }
 

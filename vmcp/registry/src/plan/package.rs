@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::fill::Filler;
 use super::runner::{self, Runner};
 use super::text::{Part, Text};
-use super::{Draft, PlanError, Target, Way, refused};
+use super::{Draft, InstallMethod, PlanError, Target, refused};
 use crate::entry::Package;
 use crate::identifiers::{
     ImageReference, is_npm_name, is_npm_version, is_pypi_name, is_pypi_version, is_sha256,
@@ -77,7 +77,11 @@ struct PinnedPackage {
     notes: Vec<String>,
 }
 
-pub(super) fn draft(package: &Package, way: Way, mut filler: Filler<'_>) -> Result<Draft, PlanError> {
+pub(super) fn draft(
+    package: &Package,
+    way: InstallMethod,
+    mut filler: Filler<'_>,
+) -> Result<Draft, PlanError> {
     let at = &package.path;
     if package.transport != "stdio" {
         let reason = format!(
@@ -100,11 +104,11 @@ pub(super) fn draft(package: &Package, way: Way, mut filler: Filler<'_>) -> Resu
     }
     let mut command = runner.begin();
     command.extend(runner.arguments(&package.runtime_arguments, at, &mut filler, &mut env)?);
-    if way == Way::Oci {
+    if way == InstallMethod::Oci {
         // Docker takes the values from its own environment, where no list of processes shows them.
         command.extend(passed.into_iter().flat_map(|name| [Text::fixed("-e"), Text::fixed(name)]));
     }
-    let image_at = (way == Way::Oci).then_some(command.len());
+    let image_at = (way == InstallMethod::Oci).then_some(command.len());
     command.push(Text::fixed(pinned.word.clone()));
     for (index, argument) in package.package_arguments.iter().enumerate() {
         let path = format!("{at}.packageArguments[{index}]");
@@ -157,7 +161,7 @@ fn words(
     Ok(value.map(|value| vec![Text::fixed(flag.clone()), value]).unwrap_or_default())
 }
 
-fn pin(package: &Package, way: Way) -> Result<PinnedPackage, PlanError> {
+fn pin(package: &Package, way: InstallMethod) -> Result<PinnedPackage, PlanError> {
     let Package { path, identifier, version, registry_base_url, file_sha256, .. } = package;
     let version = version.as_deref();
     let mut notes = Vec::new();
@@ -170,9 +174,9 @@ fn pin(package: &Package, way: Way) -> Result<PinnedPackage, PlanError> {
         ));
     }
     let (is_name, is_version, home): (Grammar, Grammar, _) = match way {
-        Way::Npm => (is_npm_name, is_npm_version, "https://registry.npmjs.org"),
-        Way::Pypi => (is_pypi_name, is_pypi_version, "https://pypi.org"),
-        Way::Oci | Way::Remote => return image(package, notes),
+        InstallMethod::Npm => (is_npm_name, is_npm_version, "https://registry.npmjs.org"),
+        InstallMethod::Pypi => (is_pypi_name, is_pypi_version, "https://pypi.org"),
+        InstallMethod::Oci | InstallMethod::Remote => return image(package, notes),
     };
     let registry = way.name();
     if !is_name(identifier) {

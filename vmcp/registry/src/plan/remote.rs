@@ -9,7 +9,7 @@ use vmcp_config::{is_reserved_header, is_token_char};
 
 use super::fill::Filler;
 use super::text::{Part, Text};
-use super::{Draft, PlanError, Target, Way, refused};
+use super::{Draft, InstallMethod, PlanError, Target, refused};
 use crate::entry::Remote;
 
 pub(super) fn draft(remote: &Remote, mut filler: Filler<'_>) -> Result<Draft, PlanError> {
@@ -42,7 +42,7 @@ pub(super) fn draft(remote: &Remote, mut filler: Filler<'_>) -> Result<Draft, Pl
     // Shows the template: values may be secrets.
     let origin = format!("remote {}", remote.url.value.as_deref().unwrap_or_default());
     Ok(Draft {
-        way: Way::Remote,
+        way: InstallMethod::Remote,
         origin,
         target: Target::Remote { url: url.unwrap_or_default(), is_sse: remote.transport == "sse", headers },
         questions: filler.questions,

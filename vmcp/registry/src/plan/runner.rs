@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::fill::Filler;
 use super::text::{Part, Text};
-use super::{PlanError, Way, refused};
+use super::{InstallMethod, PlanError, refused};
 use crate::entry::Package;
 use crate::inputs::{Argument, Input};
 
@@ -96,17 +96,17 @@ const PROXIES: [&str; 6] =
 /// A program that starts packages.
 #[derive(Debug)]
 pub(super) struct Runner {
-    way: Way,
+    way: InstallMethod,
     program: &'static str,
 }
 
 impl Runner {
     /// Chooses the program. A `runtimeHint` that names another one is refused.
-    pub(super) fn new(package: &Package, way: Way) -> Result<Runner, PlanError> {
+    pub(super) fn new(package: &Package, way: InstallMethod) -> Result<Runner, PlanError> {
         let programs: &[&'static str] = match way {
-            Way::Npm => &["npx"],
-            Way::Pypi => &["uvx"],
-            Way::Oci | Way::Remote => &["docker", "podman"],
+            InstallMethod::Npm => &["npx"],
+            InstallMethod::Pypi => &["uvx"],
+            InstallMethod::Oci | InstallMethod::Remote => &["docker", "podman"],
         };
         let hint = package.runtime_hint.as_deref();
         let chosen = match hint {
@@ -127,9 +127,9 @@ impl Runner {
     /// Returns the first words of the command.
     pub(super) fn begin(&self) -> Vec<Text> {
         let words: &[&str] = match self.way {
-            Way::Npm => &["-y"],
-            Way::Pypi => &[],
-            Way::Oci | Way::Remote => &["run", "-i", "--rm"],
+            InstallMethod::Npm => &["-y"],
+            InstallMethod::Pypi => &[],
+            InstallMethod::Oci | InstallMethod::Remote => &["run", "-i", "--rm"],
         };
         std::iter::once(self.program).chain(words.iter().copied()).map(Text::fixed).collect()
     }
@@ -150,16 +150,17 @@ impl Runner {
             let has_value = argument.flag.is_some() && argument.input != Input::default();
             match (self.way, flag) {
                 // Said already.
-                (Way::Npm, "-y" | "--yes") | (Way::Oci, "-i" | "--interactive" | "--rm") => {}
-                (Way::Oci, "run") if index == 0 => {}
-                (Way::Oci, "--init") if !has_value => words.push(Text::fixed("--init")),
-                (Way::Pypi, "-p" | "--python") if has_value && is_python_version(fixed) => {
+                (InstallMethod::Npm, "-y" | "--yes")
+                | (InstallMethod::Oci, "-i" | "--interactive" | "--rm") => {}
+                (InstallMethod::Oci, "run") if index == 0 => {}
+                (InstallMethod::Oci, "--init") if !has_value => words.push(Text::fixed("--init")),
+                (InstallMethod::Pypi, "-p" | "--python") if has_value && is_python_version(fixed) => {
                     words.extend([Text::fixed("--python"), Text::fixed(fixed)]);
                 }
-                (Way::Oci, "-e" | "--env") if has_value => {
+                (InstallMethod::Oci, "-e" | "--env") if has_value => {
                     words.extend(variable(argument, &path, filler, env)?);
                 }
-                (Way::Oci, "--mount") if has_value => words.extend(mount(argument, &path, filler)?),
+                (InstallMethod::Oci, "--mount") if has_value => words.extend(mount(argument, &path, filler)?),
                 _ => {
                     let shown = if flag.is_empty() { "a value without a name" } else { flag };
                     return Err(refused(&path, &format!("`{shown}` is not passed on to {}", self.program)));

@@ -317,9 +317,9 @@ fn a_refused_way_is_named_when_another_is_taken() {
             { "registryType": "pypi", "identifier": "weather", "version": "1.0" }],
     }));
     let draft = draft(&both, &[]).unwrap();
-    assert_eq!((draft.way, draft.origin.as_str()), (Way::Pypi, "pypi weather@1.0"));
+    assert_eq!((draft.way, draft.origin.as_str()), (InstallMethod::Pypi, "pypi weather@1.0"));
     assert!(draft.notes[0].contains("not taken: packages[0].identifier"), "{:?}", draft.notes);
-    let none = Draft::new(&both, Some(Way::Oci), &BTreeMap::new()).unwrap_err();
+    let none = Draft::new(&both, Some(InstallMethod::Oci), &BTreeMap::new()).unwrap_err();
     assert_eq!(none.to_string(), "com.example/weather has no way of type oci");
     let option = package(json!({ "packageArguments": [{ "type": "positional", "valueHint": "folder" }] }));
     let error = Draft::new(&option, None, &BTreeMap::from([("folder".into(), "--evil".into())]));

@@ -40,7 +40,7 @@ use vmcp_engine::telemetry::traces::{self, TraceContext, TraceSpan};
 
 /// An authorized way to a backend, the same for all rounds of input.
 #[derive(Clone, Copy)]
-pub(super) struct Way<'a> {
+pub(super) struct AuthorizedTarget<'a> {
     pub(super) context: CallContext<'a>,
     pub(super) target: &'a BackendTarget<'a>,
     /// The span of the call.
@@ -73,11 +73,11 @@ pub(super) async fn check(
 
 /// Sends a request, and repeats it with the client's input while a modern backend asks a legacy client.
 pub(super) async fn run(
-    way: Way<'_>,
+    way: AuthorizedTarget<'_>,
     params: &OwnedParams,
     recorder: &mut CallRecorder,
 ) -> Result<Response, CallError> {
-    let Way { context, target, is_read, .. } = way;
+    let AuthorizedTarget { context, target, is_read, .. } = way;
     let codex = CodexCall::read(context, target, params);
     // Boxed: most calls are for other servers.
     if let Some(codex) = &codex
@@ -158,7 +158,7 @@ pub(super) fn backend<'a>(
 
 /// One request to a backend and its answer; repeated in rounds of input.
 struct Exchange<'a> {
-    way: Way<'a>,
+    way: AuthorizedTarget<'a>,
     outgoing: &'a Outgoing,
     recorder: &'a mut CallRecorder,
     /// True if the state in the parameters is one that vmcp has read from a seal, or got in an earlier round.
@@ -176,7 +176,7 @@ impl Exchange<'_> {
         trace: &TraceContext,
         server: impl FnOnce() -> AskingServer,
     ) -> Option<EventSender> {
-        let Way { context, target, .. } = self.way;
+        let AuthorizedTarget { context, target, .. } = self.way;
         let events = context.caller.events.as_ref()?;
         let names = task_names::of_events(context, target.backend);
         if exchange.is_none() {
@@ -187,7 +187,7 @@ impl Exchange<'_> {
 
     /// Sends the request with these parameters to the backend of a snapshot.
     async fn send(&mut self, snapshot: &Snapshot, params: &OwnedParams) -> Result<Response, CallError> {
-        let Way { context, target, span, stream, is_read } = self.way;
+        let AuthorizedTarget { context, target, span, stream, is_read } = self.way;
         if let Some(composite) =
             target.item.tool().and_then(|tool| router::composite_definition(snapshot, tool))
         {

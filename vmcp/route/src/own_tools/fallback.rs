@@ -124,7 +124,7 @@ fn announced(result: &RawValue, failed: &FailedCall<'_>, tool: &CatalogTool) -> 
         fallback: Called { server: &other_server, tool: &other_name },
     };
     let notice = format!("{name} failed: {}. This is the result of {other_name} instead.", failed.error);
-    edited(result, Place::First, &notice, &to_raw_value(&meta).ok()?, None)
+    edited(result, BlockPosition::First, &notice, &to_raw_value(&meta).ok()?, None)
 }
 
 /// Adds the alternatives to a failed or empty result.
@@ -142,12 +142,12 @@ pub(super) fn with_suggestions(
     let failure = Failure { success: false, error, fallback_suggestions: suggestions };
     let json = to_raw_value(&failure).ok()?;
     let structured = Object::parse(result).ok()?.get("isError").is_some_and(|is| is.get() == "true");
-    edited(result, Place::Last, json.get(), &json, structured.then_some(&json))
+    edited(result, BlockPosition::Last, json.get(), &json, structured.then_some(&json))
 }
 
 /// Place of a text block among the blocks of a result.
 #[derive(Clone, Copy)]
-enum Place {
+enum BlockPosition {
     First,
     Last,
 }
@@ -155,7 +155,7 @@ enum Place {
 /// Adds a text block and a key of `_meta` to a result, and structured content if it has none.
 fn edited(
     result: &RawValue,
-    place: Place,
+    place: BlockPosition,
     text: &str,
     meta: &RawValue,
     structured: Option<&RawValue>,
@@ -167,8 +167,8 @@ fn edited(
     };
     let block = to_raw_value(&TextBlock::new(text)).ok()?;
     let blocks: Vec<&RawValue> = match place {
-        Place::First => std::iter::once(&*block).chain(blocks).collect(),
-        Place::Last => blocks.into_iter().chain([&*block]).collect(),
+        BlockPosition::First => std::iter::once(&*block).chain(blocks).collect(),
+        BlockPosition::Last => blocks.into_iter().chain([&*block]).collect(),
     };
     let metadata = match object.get("_meta").filter(|meta| meta.get() != "null") {
         Some(known) => {

@@ -23,7 +23,7 @@ use vmcp_engine::telemetry::calls::Origin;
 type Values = BTreeMap<String, String>;
 
 /// The values that a client gives.
-struct Given {
+struct ArgumentValues {
     /// Values of `context.arguments`, and the value to complete.
     values: Values,
     /// Values of `context.arguments` alone, if one of them is another value of the argument to complete: a
@@ -39,7 +39,7 @@ pub async fn complete(context: CallContext<'_>, params: &OwnedParams) -> Answer 
     };
     let text = |key| reference.get_str(key).unwrap_or_default();
     let (name, uri, view) = (text("name"), text("uri"), context.view);
-    let given = match Given::read(params) {
+    let given = match ArgumentValues::read(params) {
         Ok(given) => given,
         Err(invalid) => return Answer::invalid(invalid),
     };
@@ -112,9 +112,9 @@ fn denial(
     }
 }
 
-impl Given {
+impl ArgumentValues {
     /// Reads `context` and `argument`.
-    fn read(params: &OwnedParams) -> Result<Given, String> {
+    fn read(params: &OwnedParams) -> Result<ArgumentValues, String> {
         let mut values = Values::new();
         let context = params.get("context").filter(|context| *context != "null");
         let context = context.map(|context| object("context", context)).transpose()?;
@@ -126,7 +126,9 @@ impl Given {
                 values.insert(name.to_owned(), value.into_owned());
             }
         }
-        let Some(argument) = params.get("argument") else { return Ok(Given { values, earlier: None }) };
+        let Some(argument) = params.get("argument") else {
+            return Ok(ArgumentValues { values, earlier: None });
+        };
         let argument = object("argument", argument)?;
         let Some((name, value)) = argument.get_str("name").zip(argument.get_str("value")) else {
             return Err("`argument` must have the texts `name` and `value`".to_owned());
@@ -134,7 +136,7 @@ impl Given {
         let has_other = values.get(&*name).is_some_and(|earlier| *earlier != value);
         let earlier = has_other.then(|| values.clone());
         values.insert(name.into_owned(), value.into_owned());
-        Ok(Given { values, earlier })
+        Ok(ArgumentValues { values, earlier })
     }
 
     /// Yields the values, and then the earlier ones.
@@ -209,7 +211,7 @@ mod tests {
         let params = format!("{{\"context\":{{\"arguments\":{{{}}}}}}}", members.join(","));
         let params = OwnedParams::from_text(params).unwrap();
         let begun = Instant::now();
-        assert_eq!(Given::read(&params).unwrap().values.len(), 100_000);
+        assert_eq!(ArgumentValues::read(&params).unwrap().values.len(), 100_000);
         // A search for each value would take a minute.
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }

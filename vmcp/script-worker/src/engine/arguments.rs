@@ -7,12 +7,12 @@ use super::values;
 use vmcp_script::protocol::HostCall;
 
 /// Arguments of a call as the interpreter gives them.
-pub(super) struct Given<'a> {
+pub(super) struct GivenArguments<'a> {
     pub(super) positional: &'a [MontyObject],
     pub(super) keywords: &'a [(MontyObject, MontyObject)],
 }
 
-impl Given<'_> {
+impl GivenArguments<'_> {
     pub(super) fn keyword(&self, name: &str) -> Option<&MontyObject> {
         self.keywords.iter().find(|(key, _)| values::text(key) == name).map(|(_, value)| value)
     }

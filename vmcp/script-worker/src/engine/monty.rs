@@ -7,7 +7,7 @@ use monty_types::{
 };
 use serde_json::Value;
 
-use super::arguments::Given;
+use super::arguments::GivenArguments;
 use super::output::Output;
 use super::parallel::{self, Collected};
 use super::pictures::{self, Pictures};
@@ -242,7 +242,7 @@ impl Running {
     }
 
     fn begin(&mut self, call: &ReplFunctionCall) -> Begin {
-        let given = Given { positional: &call.args, keywords: &call.kwargs };
+        let given = GivenArguments { positional: &call.args, keywords: &call.kwargs };
         let made = match (call.function_name.as_str(), call.object_id) {
             (name, Some(object)) => match self.server(object) {
                 Some(server) => tool(&format!("{server}.{name}"), &given),
@@ -421,7 +421,7 @@ fn is_script(filename: &str) -> bool {
     !filename.contains("-0>")
 }
 
-fn tool(function: &str, given: &Given<'_>) -> Result<HostCall, String> {
+fn tool(function: &str, given: &GivenArguments<'_>) -> Result<HostCall, String> {
     let arguments = given.of_tool(function)?;
     let (server, tool) = function.split_once('.').ok_or_else(|| format!("{function} is no tool"))?;
     Ok(HostCall::Tool { server: Some(server.to_owned()), tool: tool.to_owned(), arguments })

@@ -10,7 +10,7 @@ use vmcp_pictures::{png, svg};
 use vmcp_script::ScriptLimits;
 use vmcp_script::picture::{Picture, PictureFormat};
 
-use super::arguments::Given;
+use super::arguments::GivenArguments;
 
 /// Draws a chart.
 const PLOT: &str = "plot";
@@ -66,7 +66,7 @@ impl Pictures {
     pub(super) fn draw(
         &mut self,
         function: &str,
-        given: &Given<'_>,
+        given: &GivenArguments<'_>,
         limits: &ScriptLimits,
     ) -> Result<String, MontyException> {
         if self.made.len() >= limits.pictures {
@@ -143,7 +143,7 @@ fn type_error(message: impl Into<String>) -> RefusedPicture {
 
 /// Fails if a call has more arguments, or others, than a function has. `by_place`: arguments that
 /// may stand without their name.
-fn check_names(given: &Given<'_>, all: &[&str], by_place: usize) -> Result<(), RefusedPicture> {
+fn check_names(given: &GivenArguments<'_>, all: &[&str], by_place: usize) -> Result<(), RefusedPicture> {
     if given.positional.len() > by_place {
         let rest = all.get(by_place..).unwrap_or_default().join(", ");
         return Err(type_error(format!(
@@ -163,7 +163,7 @@ fn check_names(given: &Given<'_>, all: &[&str], by_place: usize) -> Result<(), R
 }
 
 /// Reads an argument that is a text.
-fn text_of(given: &Given<'_>, place: usize, name: &str) -> Result<Option<String>, RefusedPicture> {
+fn text_of(given: &GivenArguments<'_>, place: usize, name: &str) -> Result<Option<String>, RefusedPicture> {
     match given.at(place, name) {
         None => Ok(None),
         Some(MontyObject::String(text)) => Ok(Some(text.clone())),
@@ -172,14 +172,14 @@ fn text_of(given: &Given<'_>, place: usize, name: &str) -> Result<Option<String>
 }
 
 /// Reads the argument `format`.
-fn format_of(given: &Given<'_>) -> Result<PictureFormat, RefusedPicture> {
+fn format_of(given: &GivenArguments<'_>) -> Result<PictureFormat, RefusedPicture> {
     let Some(name) = text_of(given, usize::MAX, "format")? else { return Ok(PictureFormat::Png) };
     PictureFormat::of_name(&name)
         .ok_or_else(|| value_error(format!("format must be one of {}", PictureFormat::NAMES.join(", "))))
 }
 
 /// `emit_svg(text, *, format="png")`.
-fn emit_svg(given: &Given<'_>) -> Result<Drawn, RefusedPicture> {
+fn emit_svg(given: &GivenArguments<'_>) -> Result<Drawn, RefusedPicture> {
     check_names(given, &["text", "format"], 1)?;
     let format = format_of(given)?;
     let text = text_of(given, 0, "text")?.ok_or_else(|| type_error("text is required: the SVG"))?;

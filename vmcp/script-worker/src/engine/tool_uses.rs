@@ -16,9 +16,9 @@ use vmcp_script::protocol::{MAX_USES, ToolUse};
 /// Returns the tools of `servers` that a script names, in the order of the text, and then its calls of them
 /// with constants.
 pub(super) fn find(module: &ModModule, source: &str, servers: &[String]) -> Vec<ToolUse> {
-    let mut found = Found { servers, named: Vec::new(), calls: Vec::new(), bound: BTreeSet::new() };
+    let mut found = UsedNames { servers, named: Vec::new(), calls: Vec::new(), bound: BTreeSet::new() };
     found.visit_body(&module.body);
-    let Found { named, calls, bound, .. } = found;
+    let UsedNames { named, calls, bound, .. } = found;
     let mut uses: Vec<ToolUse> = Vec::new();
     for (server, tool, at) in named {
         let is_known = uses.iter().any(|known| known.server == server && known.tool == tool);
@@ -76,7 +76,7 @@ pub(super) fn line(source: &str, at: TextSize) -> u32 {
 }
 
 /// Names of a script.
-struct Found<'a> {
+struct UsedNames<'a> {
     servers: &'a [String],
     /// Server, tool and place.
     named: Vec<(&'a str, &'a str, TextSize)>,
@@ -86,7 +86,7 @@ struct Found<'a> {
     bound: BTreeSet<&'a str>,
 }
 
-impl<'a> Visitor<'a> for Found<'a> {
+impl<'a> Visitor<'a> for UsedNames<'a> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::FunctionDef(function) => _ = self.bound.insert(function.name.as_str()),
@@ -140,7 +140,7 @@ impl<'a> Visitor<'a> for Found<'a> {
     }
 }
 
-impl<'a> Found<'a> {
+impl<'a> UsedNames<'a> {
     /// Returns the server and the tool that an expression names.
     fn tool(&self, expr: &'a Expr) -> Option<(&'a str, &'a str)> {
         let Expr::Attribute(attribute) = expr else { return None };

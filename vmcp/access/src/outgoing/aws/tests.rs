@@ -123,10 +123,10 @@ async fn signatures_are_those_of_the_published_vectors() {
     assert_ne!(first["authorization"], other["authorization"], "the body is signed too");
 }
 
-type Asked = Arc<Mutex<Vec<Map<String, Value>>>>;
+type SentForms = Arc<Mutex<Vec<Map<String, Value>>>>;
 
 /// An STS that gives numbered keys, and refuses the token `stale`.
-async fn sts(State(asked): State<Asked>, Form(form): Form<Map<String, Value>>) -> (StatusCode, String) {
+async fn sts(State(asked): State<SentForms>, Form(form): Form<Map<String, Value>>) -> (StatusCode, String) {
     // Long enough that callers side by side wait for the same request.
     tokio::time::sleep(Duration::from_millis(30)).await;
     let number = {
@@ -150,7 +150,7 @@ async fn sts(State(asked): State<Asked>, Form(form): Form<Map<String, Value>>) -
 
 struct Sts {
     endpoint: Url,
-    asked: Asked,
+    asked: SentForms,
 }
 
 impl Sts {
@@ -158,7 +158,7 @@ impl Sts {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
-        let asked = Asked::default();
+        let asked = SentForms::default();
         let app = Router::new().route("/", post(sts)).with_state(Arc::clone(&asked));
         tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { endpoint, asked }

@@ -23,7 +23,7 @@ pub(super) struct Service {
 }
 
 /// A place among the requests under way, until the deadline of its request.
-pub(super) struct Place<'a> {
+pub(super) struct RequestSlot<'a> {
     service: &'a Service,
     deadline: Instant,
     _permit: SemaphorePermit<'a>,
@@ -84,7 +84,7 @@ impl Service {
     }
 
     /// Waits for a free place; `limit` is the time limit of the whole.
-    pub(super) async fn place(&self, limit: Duration) -> Result<Place<'_>, PostFailure> {
+    pub(super) async fn place(&self, limit: Duration) -> Result<RequestSlot<'_>, PostFailure> {
         let deadline = Instant::now() + limit;
         // The semaphore is never closed.
         let Ok(Ok(permit)) = timeout_at(deadline, self.places.acquire()).await else {
@@ -94,7 +94,7 @@ impl Service {
         if Instant::now() >= deadline {
             return Err(PostFailure::Timeout);
         }
-        Ok(Place { service: self, deadline, _permit: permit })
+        Ok(RequestSlot { service: self, deadline, _permit: permit })
     }
 
     /// Posts one request once a place is free; `dress` adds its headers to it.
@@ -138,7 +138,7 @@ impl Service {
     }
 }
 
-impl Place<'_> {
+impl RequestSlot<'_> {
     /// Posts the request of this place; `dress` adds its headers to it.
     pub(super) async fn post(
         &self,

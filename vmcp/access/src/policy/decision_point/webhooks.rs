@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use vmcp_config::Webhook as Settings;
 
-use super::service::{ClientTls, Place, Post, PostFailure, Reach, Service};
+use super::service::{ClientTls, Post, PostFailure, Reach, RequestSlot, Service};
 use super::signature::SignatureHeaders;
 use crate::rate_limit::LogLimit;
 pub use question::{AskedCall, ToolAnswer};
@@ -183,7 +183,7 @@ impl Webhook {
     }
 
     /// Returns the body of the answer; `None`: the status denies.
-    async fn post(&self, place: &Place<'_>, body: Vec<u8>) -> Result<Option<Vec<u8>>, WebhookFailure> {
+    async fn post(&self, place: &RequestSlot<'_>, body: Vec<u8>) -> Result<Option<Vec<u8>>, WebhookFailure> {
         let Settings { url, hmac_secret, timeout: limit, .. } = &*self.settings;
         let post = Post { url, body, limit: *limit, max_answer: MAX_ANSWER_BYTES };
         let answer = place.post(post, |request, body| SIGNED.sign(request, hmac_secret.as_ref(), body));

@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 
-use super::server::{Reply, Seen};
+use super::server::{Reply, SeenRequest};
 
 const TOOLS: &str = r#"{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}"#;
 
 /// A modern server.
 pub(crate) fn modern(
-    call: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
-) -> impl Fn(&Seen) -> Reply + Send + Sync {
+    call: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static,
+) -> impl Fn(&SeenRequest) -> Reply + Send + Sync {
     move |seen| match seen.method() {
         "server/discover" => Reply::Json(seen.answer(json!({
             "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
@@ -25,8 +25,8 @@ pub(crate) fn modern(
 
 /// A legacy server with the session `s1` and no GET stream.
 pub(crate) fn legacy(
-    call: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
-) -> impl Fn(&Seen) -> Reply + Send + Sync {
+    call: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static,
+) -> impl Fn(&SeenRequest) -> Reply + Send + Sync {
     move |seen| match seen.method() {
         "server/discover" => Reply::Status(400, "no session".to_owned()),
         "initialize" => Reply::With(&[("mcp-session-id", "s1")], seen.answer(initialized())),
@@ -41,8 +41,8 @@ pub(crate) fn legacy(
 
 /// A legacy server that opens a session `s1`, `s2`, … at each `initialize`; GET streams are up to `rest` too.
 pub(crate) fn stateful(
-    rest: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
-) -> impl Fn(&Seen) -> Reply + Send + Sync {
+    rest: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static,
+) -> impl Fn(&SeenRequest) -> Reply + Send + Sync {
     let sessions = AtomicU32::new(0);
     move |seen| match (seen.http.as_str(), seen.method()) {
         ("GET", _) => rest(seen),
@@ -77,6 +77,6 @@ pub(crate) fn initialized() -> serde_json::Value {
 }
 
 /// Answers a call with its own arguments.
-pub(crate) fn echo(seen: &Seen) -> Reply {
+pub(crate) fn echo(seen: &SeenRequest) -> Reply {
     Reply::Json(seen.answer(r#"{"content":[]}"#))
 }

@@ -19,7 +19,7 @@ use vmcp_config::{Headers, Transport};
 
 /// One HTTP request.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRequest {
     pub http: Method,
     pub path: String,
     pub headers: HeaderMap,
@@ -27,7 +27,7 @@ pub(crate) struct Seen {
     pub body: Value,
 }
 
-impl Seen {
+impl SeenRequest {
     pub(crate) fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
@@ -84,18 +84,21 @@ pub(crate) fn event(message: &str) -> String {
 #[derive(Clone)]
 pub(crate) struct Server {
     address: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<SeenRequest>>>,
     /// Streams and hanging requests that the client closed before their end.
     closed: Arc<Mutex<u32>>,
     task: Arc<JoinHandle<()>>,
 }
 
 impl Server {
-    pub(crate) async fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static) -> Self {
         Self::at("127.0.0.1:0", answer).await
     }
 
-    pub(crate) async fn at(address: &str, answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn at(
+        address: &str,
+        answer: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (seen, closed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
@@ -108,7 +111,7 @@ impl Server {
                 let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
                 let body = serde_json::from_slice(&bytes).unwrap_or_default();
                 let path = parts.uri.path().to_owned();
-                let seen = Seen { http: parts.method, path, headers: parts.headers, body };
+                let seen = SeenRequest { http: parts.method, path, headers: parts.headers, body };
                 log.lock().unwrap().push(seen.clone());
                 respond(answer(&seen), count).await
             }
@@ -127,12 +130,12 @@ impl Server {
         Transport::Http { url, headers: Headers::from([("x-configured".to_owned(), "yes".into())]) }
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<SeenRequest> {
         self.seen.lock().unwrap().clone()
     }
 
     /// The requests of one method.
-    pub(crate) fn asked(&self, method: &str) -> Vec<Seen> {
+    pub(crate) fn asked(&self, method: &str) -> Vec<SeenRequest> {
         self.seen().into_iter().filter(|seen| seen.method() == method).collect()
     }
 

@@ -14,7 +14,7 @@ pub(super) const MAX_PIECE_BYTES: usize = 64 << 10;
 
 /// The file that a line goes to, and the number of its lines before it that are not written yet either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LinePlace {
     Main(usize),
     Busy(usize),
 }
@@ -67,13 +67,13 @@ impl FileSeries {
 
     /// Puts the line of an event at the end of the chain of a file, and returns its place. The caller keeps
     /// the lines of the first file for [`Self::flush`].
-    pub(super) fn add(&mut self, event: &QueuedEvent, line: &mut [u8]) -> Place {
+    pub(super) fn add(&mut self, event: &QueuedEvent, line: &mut [u8]) -> LinePlace {
         if self.shares.admit(event.share, event.is_denial, line.len() as u64) {
-            return Place::Main(self.main.link(line));
+            return LinePlace::Main(self.main.link(line));
         }
         let before = self.busy.link(line);
         self.busy_lines.extend_from_slice(line);
-        Place::Busy(before)
+        LinePlace::Busy(before)
     }
 
     /// True when as much waits for the second file as is written at once.
@@ -165,7 +165,7 @@ mod tests {
 
     fn write(series: &mut FileSeries, event: &(QueuedEvent, String), process: Uuid) {
         let mut line = line(event, process);
-        let is_main = matches!(series.add(&event.0, &mut line), Place::Main(0));
+        let is_main = matches!(series.add(&event.0, &mut line), LinePlace::Main(0));
         let flushed = series.flush(if is_main { &line } else { &[] });
         assert_eq!(flushed.map(|flushed| flushed.written).into_iter().sum::<usize>(), 1);
     }
@@ -220,7 +220,7 @@ mod tests {
             for (before, number) in numbers.enumerate() {
                 let event = event(number, "10.0.0.1", 10);
                 let mut line = line(&event, process);
-                assert_eq!(series.add(&event.0, &mut line), Place::Main(before));
+                assert_eq!(series.add(&event.0, &mut line), LinePlace::Main(before));
                 piece.extend_from_slice(&line);
             }
             let [main, _] = series.flush(&piece);

@@ -17,7 +17,7 @@ use vmcp_config::Audit;
 use super::chain::{ChainMember, HashChain, STREAM};
 use super::event;
 use super::event::queued_event::QueuedEvent;
-use super::file_series::{FileSeries, MAX_PIECE_BYTES, Place};
+use super::file_series::{FileSeries, LinePlace, MAX_PIECE_BYTES};
 use super::otlp_logs::OtlpLogs;
 use super::queue::AuditQueue;
 use super::queue::batch::{Batch, Next};
@@ -173,7 +173,7 @@ struct Added {
     /// Its line, if another target than the file gets it.
     line: Vec<u8>,
     /// The file that does not have the line yet.
-    place: Option<Place>,
+    place: Option<LinePlace>,
     /// False if the file could not take the line, or the event has no target.
     is_in_file: bool,
 }
@@ -240,7 +240,7 @@ impl AuditWriter {
         } else {
             (None, self.stream.link_copy(line))
         };
-        if !matches!(place, Some(Place::Main(_))) {
+        if !matches!(place, Some(LinePlace::Main(_))) {
             self.lines.truncate(begin);
         }
         // An event that a thread before was too slow to take.
@@ -267,8 +267,8 @@ impl AuditWriter {
         let [main, busy] = &flushed;
         for added in &mut self.added {
             added.is_in_file &= match added.place.take() {
-                Some(Place::Main(before)) => before < main.written,
-                Some(Place::Busy(before)) => before < busy.written,
+                Some(LinePlace::Main(before)) => before < main.written,
+                Some(LinePlace::Busy(before)) => before < busy.written,
                 None => true,
             };
         }

@@ -45,11 +45,11 @@ pub struct AuditFault {
 
 #[derive(Deserialize)]
 struct Line {
-    chain: Place,
+    chain: ChainPlace,
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct ChainPlace {
     process: String,
     series: String,
     seq: u64,

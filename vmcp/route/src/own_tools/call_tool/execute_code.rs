@@ -108,7 +108,7 @@ enum End {
 }
 
 /// The next part of a script.
-enum Part {
+enum ScriptPart {
     New,
     /// A script that waited, with the answers to its questions.
     Waiting(String, Map<String, Value>),
@@ -166,7 +166,7 @@ async fn drive(
                 arguments.start_failure = start_failure;
                 let Some(script) = repaired else { return Ok(ended(ran, arguments)) };
                 arguments.code = script;
-                part = Part::New;
+                part = ScriptPart::New;
                 continue;
             }
             PartEnd::AsksAgain(waiting, state) => (waiting::questions(&waiting), state),
@@ -199,7 +199,7 @@ async fn drive(
                 // Fails if another process has taken the script over meanwhile.
                 kept.keep(&state).await?;
                 kept.forget().await;
-                part = Part::Waiting(state, object(answered.get(INPUT_RESPONSES)));
+                part = ScriptPart::Waiting(state, object(answered.get(INPUT_RESPONSES)));
             }
             Next::Error(error) => return Err(message(&error)),
             Next::Complete => return Err("the question of a tool cannot be read".to_owned()),
@@ -227,11 +227,11 @@ async fn unless_cancelled<T>(caller: &Caller, work: impl Future<Output = T>) -> 
 /// Returns the model that has written it, for a repair.
 async fn prepare<'a>(
     context: CallContext<'a>,
-    part: &Part,
+    part: &ScriptPart,
     arguments: &mut CodeArguments,
 ) -> Result<Option<Author<'a>>, String> {
     match part {
-        Part::New => {
+        ScriptPart::New => {
             arguments.context_with_values =
                 with_values(context, "context", arguments.context.as_ref()).await?;
             let data = (!arguments.data.is_empty()).then(|| Value::Object(arguments.data.clone()));
@@ -244,7 +244,7 @@ async fn prepare<'a>(
             Ok(Some(author))
         }
         // The interpreter has the script and its values; the answer shows the script.
-        Part::Waiting(state, _) => {
+        ScriptPart::Waiting(state, _) => {
             arguments.start_failure = waiting::start_failure(state);
             if arguments.task.is_some() {
                 arguments.code = waiting::written(state).unwrap_or_default();
@@ -273,7 +273,7 @@ async fn begin(
     context: CallContext<'_>,
     params: &OwnedParams,
     kept: &mut KeptScript<'_>,
-) -> Result<Part, String> {
+) -> Result<ScriptPart, String> {
     let CallContext { engine, snapshot, caller, .. } = context;
     match caller.continues.as_deref() {
         Some(STATE_OWNER) => {
@@ -289,12 +289,12 @@ async fn begin(
                     return Err(USED.to_owned());
                 }
             }
-            Ok(Part::Waiting(state, answers))
+            Ok(ScriptPart::Waiting(state, answers))
         }
         Some(_) => Err("`requestState` belongs to another tool; repeat the request without it".to_owned()),
         None => {
             let claimed = kept.claim().await.map_err(|error| error.to_string())?;
-            Ok(claimed.map_or(Part::New, |state| Part::Waiting(state, Map::new())))
+            Ok(claimed.map_or(ScriptPart::New, |state| ScriptPart::Waiting(state, Map::new())))
         }
     }
 }
@@ -322,7 +322,7 @@ async fn run_part(
     context: CallContext<'_>,
     params: Option<&OwnedParams>,
     arguments: &CodeArguments,
-    part: Part,
+    part: ScriptPart,
 ) -> Result<PartEnd, String> {
     let config = &context.snapshot.config;
     let Some(workers) = context.engine.script_workers() else {
@@ -339,14 +339,14 @@ async fn run_part(
     let mut start_failure = arguments.start_failure.clone();
     loop {
         let script = match &part {
-            Part::New => Script::New(StartScript {
+            ScriptPart::New => Script::New(StartScript {
                 code: arguments.code.clone(),
                 tool_script: tool_script(context, arguments),
                 context: arguments.script_context().cloned(),
                 namespaces: namespaces(context, arguments),
                 limits: limits.clone(),
             }),
-            Part::Waiting(state, answers) => {
+            ScriptPart::Waiting(state, answers) => {
                 let mut waiting = waiting::read(state)?;
                 if !waiting::answer(&mut waiting, answers) {
                     let waiting = Box::new(waiting);
@@ -359,7 +359,7 @@ async fn run_part(
                 Script::Waiting(waiting, limits.clone())
             }
         };
-        let waits = matches!(part, Part::Waiting(..));
+        let waits = matches!(part, ScriptPart::Waiting(..));
         // A script that waits has left a worker, and goes on in one.
         let in_job = job.filter(|job| !job.falls_back || start_failure.is_none() && !waits);
         let end = match (in_job, context.engine.script_jobs()) {
@@ -409,8 +409,8 @@ fn did_not_start(ran: &Ran) -> bool {
 }
 
 /// True if a part may wait longer for its place.
-fn is_patient(part: &Part, begun: Instant) -> bool {
-    matches!(part, Part::Waiting(..)) && begun.elapsed() < PLACE_TIME
+fn is_patient(part: &ScriptPart, begun: Instant) -> bool {
+    matches!(part, ScriptPart::Waiting(..)) && begun.elapsed() < PLACE_TIME
 }
 
 /// Reads an object; nothing else counts.

@@ -6,7 +6,7 @@ use vmcp_config::OptimTool;
 
 use vmcp_engine::telemetry::calls::Origin;
 use vmcp_results::store::StoredResult;
-use vmcp_results::{MAX_PATH_CHARS, Part, Path, Slice, read};
+use vmcp_results::{MAX_PATH_CHARS, Path, ReadPart, Slice, read};
 
 use super::{MAX_REFERENCE_CHARS, PATH, REFERENCE, answer_bytes, failure, on_required};
 use crate::answer::Answer;
@@ -20,7 +20,7 @@ struct Answered {
     success: bool,
     result_ref: String,
     #[serde(flatten)]
-    part: Part,
+    part: ReadPart,
 }
 
 /// Answers with a part of a result.

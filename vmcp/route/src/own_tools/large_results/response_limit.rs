@@ -29,7 +29,7 @@ pub(in crate::own_tools) fn cut(result: &RawValue, limit: u64) -> Option<Box<Raw
         Some(content) => serde_json::from_str(content.get()).ok()?,
         None => Vec::new(),
     };
-    let Kept { blocks: kept, shortened } = fitting(&blocks, limit);
+    let KeptBlocks { blocks: kept, shortened } = fitting(&blocks, limit);
     let omitted = blocks.len() - kept.len();
     // Structured content repeats the blocks: it goes with any of them, and when it is too large itself.
     let is_cut = omitted > 0 || shortened;
@@ -56,7 +56,7 @@ pub(in crate::own_tools) fn cut(result: &RawValue, limit: u64) -> Option<Box<Raw
 }
 
 /// Blocks that fit.
-struct Kept<'a> {
+struct KeptBlocks<'a> {
     blocks: Vec<Cow<'a, RawValue>>,
     /// True if the last text among them is only a beginning.
     shortened: bool,
@@ -64,12 +64,12 @@ struct Kept<'a> {
 
 /// Returns the blocks that fit into `limit` tokens. Media behind a long text are kept: up to half of the
 /// tokens are theirs.
-fn fitting<'a>(blocks: &[&'a RawValue], limit: u64) -> Kept<'a> {
+fn fitting<'a>(blocks: &[&'a RawValue], limit: u64) -> KeptBlocks<'a> {
     let media_tokens = MEDIA_TOKENS.min(limit / 2);
     let media = blocks.iter().filter(|block| is_media(block)).count() as u64;
     let mut reserved = media.saturating_mul(media_tokens).min(limit / 2);
     let mut left = limit;
-    let mut kept = Kept { blocks: Vec::new(), shortened: false };
+    let mut kept = KeptBlocks { blocks: Vec::new(), shortened: false };
     let (mut has_text, mut has_gap) = (false, false);
     for &block in blocks {
         let for_text = left.saturating_sub(reserved);

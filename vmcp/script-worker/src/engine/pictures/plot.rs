@@ -7,7 +7,7 @@ use vmcp_script::picture::PictureFormat;
 
 use super::rows::{Column, Columns, Read};
 use super::{Drawn, RefusedPicture, check_names, format_of, pixels, text_of, type_error, value_error};
-use crate::engine::arguments::Given;
+use crate::engine::arguments::GivenArguments;
 
 /// Names of the arguments, in their order.
 const ARGUMENTS: [&str; 12] =
@@ -18,7 +18,7 @@ const BY_PLACE: usize = 4;
 const MAX_TEXT: usize = 300;
 
 /// Draws the chart of a call.
-pub(super) fn draw(given: &Given<'_>) -> Result<Drawn, RefusedPicture> {
+pub(super) fn draw(given: &GivenArguments<'_>) -> Result<Drawn, RefusedPicture> {
     check_names(given, &ARGUMENTS, BY_PLACE)?;
     let name = text_of(given, 0, "kind")?.unwrap_or_default();
     let kind = Kind::of_name(&name)
@@ -50,7 +50,7 @@ pub(super) fn draw(given: &Given<'_>) -> Result<Drawn, RefusedPicture> {
 }
 
 /// Reads a whole number; a number out of range becomes 0, which the chart refuses.
-fn number(given: &Given<'_>, name: &str) -> Result<Option<u32>, RefusedPicture> {
+fn number(given: &GivenArguments<'_>, name: &str) -> Result<Option<u32>, RefusedPicture> {
     match given.at(usize::MAX, name) {
         None => Ok(None),
         Some(MontyObject::Int(number)) => Ok(Some(u32::try_from(*number).unwrap_or_default())),
@@ -67,14 +67,18 @@ fn column_of(value: &MontyObject) -> Option<Column> {
 }
 
 /// Reads the name of a column, or its place in rows that are lists.
-fn column(given: &Given<'_>, place: usize, name: &'static str) -> Result<Option<Column>, RefusedPicture> {
+fn column(
+    given: &GivenArguments<'_>,
+    place: usize,
+    name: &'static str,
+) -> Result<Option<Column>, RefusedPicture> {
     let wrong =
         || type_error(format!("{name} must be the name of a column, or its place in rows that are lists"));
     given.at(place, name).map(|value| column_of(value).ok_or_else(wrong)).transpose()
 }
 
 /// Reads the columns of the values: none, one, or a list.
-fn columns(given: &Given<'_>) -> Result<Vec<Column>, RefusedPicture> {
+fn columns(given: &GivenArguments<'_>) -> Result<Vec<Column>, RefusedPicture> {
     match given.at(3, "y") {
         Some(MontyObject::List(names) | MontyObject::Tuple(names)) => {
             let columns: Option<Vec<Column>> = names.iter().map(column_of).collect();

@@ -9,7 +9,7 @@ pub(in crate::cli) mod source;
 use clap::{Args, Subcommand, ValueEnum};
 use vmcp_registry::catalog::{LookupError, RegistryCatalog};
 use vmcp_registry::entry::{EntryStatus, ServerEntry};
-use vmcp_registry::plan::Way;
+use vmcp_registry::plan::InstallMethod;
 use vmcp_registry::report::{summary, ways};
 
 use crate::cli::console::brief::brief;
@@ -92,12 +92,12 @@ enum WantedWay {
 }
 
 impl WantedWay {
-    fn way(self) -> Way {
+    fn way(self) -> InstallMethod {
         match self {
-            WantedWay::Remote => Way::Remote,
-            WantedWay::Npm => Way::Npm,
-            WantedWay::Pypi => Way::Pypi,
-            WantedWay::Oci => Way::Oci,
+            WantedWay::Remote => InstallMethod::Remote,
+            WantedWay::Npm => InstallMethod::Npm,
+            WantedWay::Pypi => InstallMethod::Pypi,
+            WantedWay::Oci => InstallMethod::Oci,
         }
     }
 }

@@ -12,12 +12,12 @@ use tokio::task::AbortHandle;
 #[derive(Debug)]
 pub(super) struct Slots {
     limit: usize,
-    open: Mutex<Open>,
+    open: Mutex<OpenSlots>,
     closed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenSlots {
     next: u64,
     slots: HashMap<u64, State>,
 }

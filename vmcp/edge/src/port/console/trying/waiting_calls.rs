@@ -32,10 +32,10 @@ pub(super) struct WaitingCall {
 /// The calls of this process that wait for an answer, by their random name.
 #[derive(Default)]
 pub(in crate::port::console) struct WaitingCalls {
-    calls: Mutex<HashMap<String, Kept>>,
+    calls: Mutex<HashMap<String, KeptCall>>,
 }
 
-struct Kept {
+struct KeptCall {
     waiting: WaitingCall,
     /// Drops the call after [`WAIT`].
     _timer: AbortOnDropHandle<()>,
@@ -60,7 +60,7 @@ impl WaitingCalls {
             let late = table.calls.lock().remove(&ended);
             drop(late);
         });
-        calls.insert(name.clone(), Kept { waiting, _timer: AbortOnDropHandle::new(timer) });
+        calls.insert(name.clone(), KeptCall { waiting, _timer: AbortOnDropHandle::new(timer) });
         Some(name)
     }
 

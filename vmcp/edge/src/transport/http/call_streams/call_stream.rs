@@ -17,7 +17,7 @@ use vmcp_wire::{codes, sse};
 use super::event_id::{EventId, StreamId};
 use crate::request::conversation::Conversation;
 use vmcp_engine::access::identity::PrincipalKey;
-use vmcp_engine::access::principal_shares::{Held, PrincipalShares};
+use vmcp_engine::access::principal_shares::{HeldShare, PrincipalShares};
 
 /// Events kept of one stream; beyond it the first is forgotten: progress, which a later event supersedes.
 const MAX_EVENTS: usize = 256;
@@ -50,7 +50,7 @@ pub(super) struct CallStream {
     log: Mutex<EventLog>,
     /// Wakes readers after any change of `log`.
     changed: Notify,
-    _held: Held,
+    _held: HeldShare,
 }
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ struct EventLog {
     /// The number of the first event in `events`.
     first: u64,
     bytes: usize,
-    blocks: Vec<Held>,
+    blocks: Vec<HeldShare>,
     /// True once no event follows.
     complete: bool,
     /// The number of the newest reader; those before it end.
@@ -86,7 +86,7 @@ impl CallStream {
         request: &RawValue,
         budget: ByteBudget,
         room: Arc<PrincipalShares>,
-        held: Held,
+        held: HeldShare,
     ) -> Self {
         Self {
             id,

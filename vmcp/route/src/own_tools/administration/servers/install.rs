@@ -15,7 +15,7 @@ use vmcp_engine::server_registrar::{
     NewServer, RegisteredServer, ServerChange, ServerPlace, ServerRegistrar,
 };
 use vmcp_registry::entry::{EntryStatus, ServerEntry};
-use vmcp_registry::plan::{Draft, Part, PlanError, Question, Target, Text, Way};
+use vmcp_registry::plan::{Draft, InstallMethod, Part, PlanError, Question, Target, Text};
 use vmcp_registry::report;
 
 use super::answer::{Changed, Installed, NeededValue, refused};
@@ -115,9 +115,9 @@ pub(super) async fn run(
     Ok(Changed { installed: Some(installed), ..changed })
 }
 
-fn way(arguments: &OwnArguments<'_>) -> Result<Option<Way>, Refusal> {
+fn way(arguments: &OwnArguments<'_>) -> Result<Option<InstallMethod>, Refusal> {
     let Some(word) = arguments.text(&["via"], MAX_WAY_CHARS)? else { return Ok(None) };
-    let ways = [Way::Remote, Way::Npm, Way::Pypi, Way::Oci];
+    let ways = [InstallMethod::Remote, InstallMethod::Npm, InstallMethod::Pypi, InstallMethod::Oci];
     let way = ways.into_iter().find(|way| way.name() == word.trim());
     way.map(Some).ok_or_else(|| refused("via must be remote, npm, pypi or oci"))
 }
@@ -128,7 +128,7 @@ fn last_part(name: &str) -> &str {
 
 fn draft(
     entry: &ServerEntry,
-    way: Option<Way>,
+    way: Option<InstallMethod>,
     answers: &BTreeMap<String, String>,
 ) -> Result<Draft, Refusal> {
     Draft::new(entry, way, answers).map_err(|error| match error {

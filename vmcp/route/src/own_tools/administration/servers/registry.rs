@@ -30,7 +30,7 @@ const CAUTION: &str =
 
 /// The servers that fit a query, or all of one server.
 #[derive(Debug, Serialize)]
-pub(super) struct Found {
+pub(super) struct FoundServers {
     success: bool,
     /// URL or path of the registry.
     registry: String,
@@ -41,7 +41,10 @@ pub(super) struct Found {
 }
 
 /// Searches the registry by words, or shows the entry that `name` means.
-pub(super) async fn search(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Found, Refusal> {
+pub(super) async fn search(
+    context: CallContext<'_>,
+    arguments: &OwnArguments<'_>,
+) -> Result<FoundServers, Refusal> {
     let query = arguments.text(&["query", "words"], MAX_QUERY_CHARS)?.unwrap_or_default();
     let limit = arguments.count("limit", MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let name = arguments.text(&["name"], MAX_NAME_CHARS)?;
@@ -58,7 +61,7 @@ pub(super) async fn search(context: CallContext<'_>, arguments: &OwnArguments<'_
             None => catalog.search(&query, limit).into_iter().map(line).collect(),
         };
         let (registry, total) = (fetched.source.clone(), catalog.len());
-        Ok(Found { success: true, registry, total, servers, caution: CAUTION })
+        Ok(FoundServers { success: true, registry, total, servers, caution: CAUTION })
     });
     found.await.map_err(|error| refused(error.to_string()))?.map_err(|error: String| refused(error))
 }

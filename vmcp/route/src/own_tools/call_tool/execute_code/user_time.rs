@@ -9,10 +9,10 @@ use vmcp_backend::{Event, EventMap, Question};
 
 /// A clock that runs while at least one question is open.
 #[derive(Debug, Clone, Default)]
-pub(super) struct UserTime(Arc<Mutex<Open>>);
+pub(super) struct UserTime(Arc<Mutex<OpenQuestions>>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenQuestions {
     questions: usize,
     /// Begin of the present wait, while a question is open.
     since: Option<Instant>,

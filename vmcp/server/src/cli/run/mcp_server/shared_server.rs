@@ -20,14 +20,14 @@ const JOIN_INTERVAL: Duration = Duration::from_millis(500);
 /// The server, as one client sees it.
 #[derive(Debug)]
 pub(super) struct SharedServer {
-    pub(super) place: Place,
+    pub(super) place: ServerPlace,
     /// Commands that start and end the server.
     pub(super) commands: OwnCommands,
 }
 
 /// The place where a server runs.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum ServerPlace {
     /// This machine.
     Local(LocalServer),
     /// A cluster.
@@ -47,8 +47,8 @@ impl SharedServer {
     /// Joins the running server; `None` without one.
     pub(super) async fn join(&self) -> Result<Option<ServerLink>, String> {
         match &self.place {
-            Place::Local(server) => server.join().await,
-            Place::Cluster(link) => link.join().await.map(Some),
+            ServerPlace::Local(server) => server.join().await,
+            ServerPlace::Cluster(link) => link.join().await.map(Some),
         }
     }
 
@@ -56,8 +56,8 @@ impl SharedServer {
     /// client only.
     pub(super) async fn join_or_start(&self, is_new_client: bool) -> Result<ServerLink, String> {
         let server = match &self.place {
-            Place::Local(server) => server,
-            Place::Cluster(link) => {
+            ServerPlace::Local(server) => server,
+            ServerPlace::Cluster(link) => {
                 return match link.join().await {
                     Err(reason) if is_new_client && reason == NOT_RUNNING => {
                         let report = self.run_command("start").await;
@@ -102,13 +102,13 @@ impl SharedServer {
 
     /// True if the server was stopped on purpose. The next look at a cluster tells.
     pub(super) fn is_stopped(&self) -> bool {
-        matches!(&self.place, Place::Local(server) if server.is_stopped())
+        matches!(&self.place, ServerPlace::Local(server) if server.is_stopped())
     }
 
     /// Runs the command of an own tool, and returns its report.
     pub(super) async fn run_command(&self, name: &str) -> Value {
         let report = self.commands.run(name).await;
-        if let Place::Cluster(link) = &self.place {
+        if let ServerPlace::Cluster(link) = &self.place {
             link.look_again();
         }
         report

@@ -20,7 +20,7 @@ const HIDDEN: &str = "…";
 
 /// Kinds of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ServerKind {
     /// A program that the operator runs.
     Server,
     /// A server at a URL.
@@ -30,14 +30,14 @@ pub(super) enum Kind {
 /// A resource, and the values that it refers to.
 #[derive(Debug)]
 pub(super) struct Manifests {
-    kind: Kind,
+    kind: ServerKind,
     name: String,
     resource: Value,
     /// The values, by their key in the Secret.
     values: BTreeMap<String, Secret>,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ServerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Server => "MCPServer",
@@ -46,7 +46,7 @@ impl fmt::Display for Kind {
     }
 }
 
-impl Kind {
+impl ServerKind {
     /// Returns the name by which `kubectl` knows one.
     pub(super) fn resource(self) -> &'static str {
         match self {
@@ -67,8 +67,8 @@ impl Manifests {
     ) -> Result<Self, CommandFailure> {
         names::check("resource", name)?;
         let kind = match &server {
-            Description::Remote { .. } => Kind::Entry,
-            Description::Program { .. } => Kind::Server,
+            Description::Remote { .. } => ServerKind::Entry,
+            Description::Program { .. } => ServerKind::Server,
         };
         let secret = secret_name(name, kind);
         let (mut spec, values) = match server {
@@ -89,7 +89,7 @@ impl Manifests {
     }
 
     /// Returns the kind of the resource.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> ServerKind {
         self.kind
     }
 
@@ -170,10 +170,10 @@ impl Manifests {
 
 /// Returns the name of the Secret. Kinds have different ones: an MCPServer and an MCPServerEntry may have the
 /// same name.
-fn secret_name(name: &str, kind: Kind) -> String {
+fn secret_name(name: &str, kind: ServerKind) -> String {
     match kind {
-        Kind::Server => format!("{name}-env"),
-        Kind::Entry => format!("{name}-headers"),
+        ServerKind::Server => format!("{name}-env"),
+        ServerKind::Entry => format!("{name}-headers"),
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use vmcp_client_files::import::Imported;
 use vmcp_config::{Secret, is_backend_name, normalize_name, sanitize};
 use vmcp_registry::entry::{EntryStatus, ServerEntry};
-use vmcp_registry::plan::{Draft, PlanError, Way};
+use vmcp_registry::plan::{Draft, InstallMethod, PlanError};
 
 use super::WantedWay;
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -124,7 +124,7 @@ pub(super) fn run(
 
 fn draft(
     entry: &ServerEntry,
-    way: Option<Way>,
+    way: Option<InstallMethod>,
     answers: &BTreeMap<String, String>,
 ) -> Result<Draft, CommandFailure> {
     Draft::new(entry, way, answers).map_err(|error| {

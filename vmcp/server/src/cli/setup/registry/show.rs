@@ -1,7 +1,7 @@
 //! `vmcp registry show`: one entry, the command that adding it would run, and its inputs.
 
 use vmcp_registry::entry::{EntryStatus, ServerEntry};
-use vmcp_registry::plan::{Draft, PlanError, Question, Way};
+use vmcp_registry::plan::{Draft, InstallMethod, PlanError, Question};
 use vmcp_registry::report::{self, MAX_VERSIONS, runs};
 
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -20,7 +20,11 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-fn human_text(entry: &ServerEntry, versions: &[&str], drafts: &[(Way, Result<Draft, PlanError>)]) -> String {
+fn human_text(
+    entry: &ServerEntry,
+    versions: &[&str],
+    drafts: &[(InstallMethod, Result<Draft, PlanError>)],
+) -> String {
     let mut lines = vec![format!("{} {}", entry.name, entry.version)];
     lines.extend(entry.title.clone());
     lines.extend((!entry.description.is_empty()).then(|| entry.description.clone()));
