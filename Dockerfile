@@ -14,6 +14,8 @@ ARG RUNTIME_IMAGE=scratch
 FROM ${BUILD_IMAGE} AS build
 # `image-test` builds in a fraction of the time, for tests.
 ARG CARGO_PROFILE=release
+# The profile keeps symbols, and only the server strips itself.
+ENV CARGO_PROFILE_RELEASE_STRIP=symbols
 # amd64 or arm64; the platform of the build unless given.
 ARG TARGETARCH
 WORKDIR /src

@@ -24,7 +24,7 @@ SCENARIO_THREADS ?= $(shell echo $$(($(CORES) * 3 < 4 ? 4 : $(CORES) * 3)))
 CONTROL_PLANE_THREADS ?= $(shell echo $$(($(CORES) * 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build build-ordered packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics task-costs e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator console-pictures test-profiler first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache codex test-codex ci-clusters ci-suites conformance-built
+.PHONY: help setup build function-order packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics task-costs e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator console-pictures test-profiler first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache codex test-codex ci-clusters ci-suites conformance-built
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,15 +36,11 @@ build: setup ## Build the release binary
 	cargo build --release -p vmcp --bin vmcp
 	@echo "built $(CARGO_TARGET_DIR)/release/vmcp"
 
-# The names of functions depend on the profile, so both builds keep their symbols.
-build-ordered: export CARGO_PROFILE_RELEASE_STRIP := none
-build-ordered: setup ## Build the release binary twice, the second time with the functions of a start side by side (valgrind)
+function-order: export VMCP_KEEP_SYMBOLS := 1
+function-order: setup ## Renew the list of functions that release builds put side by side (after changes of libraries; valgrind)
 	cargo build --release -p vmcp --bin vmcp
 	cargo build --release -p vmcp-fixture
-	scripts/function_order.py $(CARGO_TARGET_DIR)/release/vmcp $(CARGO_TARGET_DIR)/release/vmcp-fixture $(CARGO_TARGET_DIR)/function-order.txt
-	VMCP_FUNCTION_ORDER=$(abspath $(CARGO_TARGET_DIR)/function-order.txt) cargo build --release -p vmcp --bin vmcp
-	strip $(CARGO_TARGET_DIR)/release/vmcp
-	@echo "built $(CARGO_TARGET_DIR)/release/vmcp"
+	scripts/function_order.py $(CARGO_TARGET_DIR)/release/vmcp $(CARGO_TARGET_DIR)/release/vmcp-fixture vmcp/server/function-order.txt
 
 # From local files: install.sh and the npm packages fetch nothing from elsewhere.
 packages: build ## Make the packages of this machine's platform: install.sh, wheel, npm

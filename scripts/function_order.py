@@ -4,9 +4,9 @@
     scripts/function_order.py VMCP FIXTURE OUTPUT
 
 The kernel maps 64 KB of the program around each page that is touched. The functions of a start have 5 MB, and lie in
-400 such pieces all over the program, 24 MB of resident memory. `make build-ordered` links the program a second time
-with the list (`--symbol-ordering-file` of lld). VMCP has its symbols; names that the next build does not have are
-ignored. Functions of calls come first, then those of the start. Needs valgrind.
+400 such pieces all over the program, 24 MB of resident memory. Release builds are linked with the list
+(`--symbol-ordering-file` of lld), which `make function-order` renews. VMCP has its symbols; names that a build does not
+have are ignored. Functions of calls come first, then those of the start. Needs valgrind.
 """
 
 import http.client
@@ -159,7 +159,7 @@ def main():
     vmcp, fixture, output = map(pathlib.Path, sys.argv[1:])
     own = functions_of(vmcp)
     if not own:
-        sys.exit(f"{vmcp} has no symbols: build it with CARGO_PROFILE_RELEASE_STRIP=none")
+        sys.exit(f"{vmcp} has no symbols: build it with VMCP_KEEP_SYMBOLS=1")
     with tempfile.TemporaryDirectory() as home:
         order = [name for name in profile(vmcp, fixture, pathlib.Path(home)) if name in own]
     output.write_text("".join(name + "\n" for name in order))

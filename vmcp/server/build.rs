@@ -1,21 +1,28 @@
 //! Links release builds for size: identical functions once (identical code folding), and packed relative
 //! relocations (`DT_RELR`), 34 KB instead of 3 MB, which each process reads at its start and holds in memory.
-//! With the list of `scripts/function_order.py`, the functions of a start lie side by side.
+//! The functions of calls and of a start lie side by side, by the list of `scripts/function_order.py`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Environment variable with the path of a list of functions in their order, one a line. The path is
-/// absolute: the linker runs in a folder of its own.
-const FUNCTION_ORDER: &str = "VMCP_FUNCTION_ORDER";
+/// The functions that come first, in their order, one a line. `make function-order` writes it.
+const FUNCTION_ORDER: &str = "function-order.txt";
+/// Environment variable that keeps the names of functions in the program, for the list and for profiles.
+const KEEP_SYMBOLS: &str = "VMCP_KEEP_SYMBOLS";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
-    println!("cargo:rerun-if-env-changed={FUNCTION_ORDER}");
+    println!("cargo:rerun-if-changed={FUNCTION_ORDER}");
+    println!("cargo:rerun-if-env-changed={KEEP_SYMBOLS}");
     let set = |name: &str| std::env::var(name).unwrap_or_default();
     if set("PROFILE") != "release" || set("CARGO_CFG_TARGET_OS") != "linux" {
         return;
+    }
+    // Not by the profile `release`: the names of functions depend on its settings, and the list on the names. The
+    // profile `bench` has debug information, and keeps them.
+    if set(KEEP_SYMBOLS).is_empty() && set("DEBUG") == "false" {
+        println!("cargo:rustc-link-arg-bins=-s");
     }
     let (lld, is_packed) = match set("CARGO_CFG_TARGET_ENV").as_str() {
         // The linker of zig refuses both options.
@@ -34,7 +41,7 @@ fn main() {
         // Monomorphization makes equal functions again and again. The libraries that compare addresses of
         // functions (tiny-skia, zlib-rs, SQLite) compare functions that differ in their code.
         println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
-        order_functions(&set(FUNCTION_ORDER));
+        order_functions(&PathBuf::from(set("CARGO_MANIFEST_DIR")).join(FUNCTION_ORDER));
     }
     if is_packed {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
@@ -42,10 +49,9 @@ fn main() {
 }
 
 /// Puts the functions of a list first, in its order. Names that this build does not have are ignored.
-fn order_functions(list: &str) {
-    if !list.is_empty() {
-        println!("cargo:rerun-if-changed={list}");
-        println!("cargo:rustc-link-arg-bins=-Wl,--symbol-ordering-file={list}");
+fn order_functions(list: &Path) {
+    if list.is_file() {
+        println!("cargo:rustc-link-arg-bins=-Wl,--symbol-ordering-file={}", list.display());
         println!("cargo:rustc-link-arg-bins=-Wl,--no-warn-symbol-ordering");
     }
 }
