@@ -85,25 +85,16 @@ impl<'a> RequestMeta<'a> {
             ProgressToken::Replace(token) => splice.set(PROGRESS_TOKEN, token),
         }
         let Trace { traceparent, tracestate, baggage } = &self.trace;
-        for (key, value) in [(TRACEPARENT, traceparent), (TRACESTATE, tracestate)] {
+        for (key, value) in [(TRACEPARENT, traceparent), (TRACESTATE, tracestate), (BAGGAGE, baggage)] {
             match value {
-                Some(value) => set(&mut splice, key, value),
+                Some(Cow::Borrowed(value)) => splice.set_string(key, value),
+                Some(Cow::Owned(value)) => splice.set(key, text::quoted(value)),
                 // The client's is ill-formed, or a state without its trace.
-                None => splice.remove(key),
+                None if key != BAGGAGE => splice.remove(key),
+                None => {}
             }
         }
-        if let Some(baggage) = baggage {
-            set(&mut splice, BAGGAGE, baggage);
-        }
         splice
-    }
-}
-
-/// Gives `key` a text.
-fn set<'a>(splice: &mut Splice<'a>, key: &'static str, value: &Cow<'a, str>) {
-    match value {
-        Cow::Borrowed(value) => splice.set_string(key, value),
-        Cow::Owned(value) => splice.set(key, text::quoted(value)),
     }
 }
 
