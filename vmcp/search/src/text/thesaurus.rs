@@ -22,8 +22,13 @@ const ENGLISH_WORDS: [&str; 22] = [
     "this", "to", "what", "where", "which", "with", "your",
 ];
 
-static EVERYDAY: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("thesaurus/everyday.txt")));
-static FOREIGN: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("thesaurus/foreign.txt")));
+/// Rows of everyday words.
+pub(super) const EVERYDAY_ROWS: &str = include_str!("thesaurus/everyday.txt");
+/// Rows of words of other languages.
+pub(super) const FOREIGN_ROWS: &str = include_str!("thesaurus/foreign.txt");
+
+static EVERYDAY: LazyLock<Table> = LazyLock::new(|| Table::parse(EVERYDAY_ROWS));
+static FOREIGN: LazyLock<Table> = LazyLock::new(|| Table::parse(FOREIGN_ROWS));
 
 /// Words that a text is searched by beside its own.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -206,7 +211,7 @@ mod tests {
 
     #[test]
     fn every_row_is_read_and_no_phrase_is_there_twice() {
-        for text in [include_str!("thesaurus/everyday.txt"), include_str!("thesaurus/foreign.txt")] {
+        for text in [EVERYDAY_ROWS, FOREIGN_ROWS] {
             let lines = || text.lines().filter(|line| !line.starts_with('#'));
             assert!(lines().all(|line| line.split_once('=').is_some()));
             let phrases =
