@@ -2,7 +2,7 @@
 
 use super::Index;
 use crate::text::analysis::{compounds, stem, stemmer};
-use crate::text::spelling::{known_words_near, may_be_a_slip};
+use crate::text::spelling::{english_words_near, may_be_a_slip};
 use crate::text::thesaurus;
 use crate::visible::Visible;
 
@@ -66,7 +66,7 @@ impl Index {
     /// Returns the word that was probably meant by an unknown one; words of tools come first.
     fn meant(&self, typed: &str, visible: Option<&Visible>) -> Option<String> {
         let of_tools = self.keywords().near(typed, visible);
-        let of_people = known_words_near(typed).min();
+        let of_people = english_words_near(typed).min();
         match (of_tools, of_people) {
             (Some((slips, word)), Some((fewer, other))) => Some(if fewer < slips { other } else { word }),
             (Some((_, word)), None) => Some(word),

@@ -26,21 +26,27 @@ const MIN_TARGET: usize = 5;
 /// Fewest letters of any other word.
 const MIN_LETTERS: usize = 3;
 
-/// Words of people in the tables of this crate, sorted: none of them is a slip.
-static KNOWN_WORDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let tables = [paraphrases::WISHES, thesaurus::EVERYDAY_ROWS, thesaurus::FOREIGN_ROWS];
-    let words = tables.into_iter().flat_map(|table| table.split(|letter: char| !letter.is_alphabetic()));
+/// English words of people in the tables of this crate, sorted. None of them is a slip; each may be meant by
+/// one.
+static ENGLISH_WORDS: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| words_of(&[paraphrases::WISHES, thesaurus::EVERYDAY_ROWS]));
+
+/// Words of other languages, and the English ones for them, sorted: none of them is a slip.
+static FOREIGN_WORDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| words_of(&[thesaurus::FOREIGN_ROWS]));
+
+fn words_of(tables: &[&'static str]) -> Vec<&'static str> {
+    let words = tables.iter().flat_map(|table| table.split(|letter: char| !letter.is_alphabetic()));
     let mut words: Vec<_> = words.filter(|word| is_plain(word) && word.len() >= MIN_LETTERS).collect();
     words.sort_unstable();
     words.dedup();
     words
-});
+}
 
-/// Stems of the known words, sorted.
+/// Stems of the English words, sorted.
 static KNOWN_STEMS: LazyLock<Vec<Box<str>>> = LazyLock::new(|| {
     let stemmer = stemmer();
     let mut stems: Vec<Box<str>> =
-        KNOWN_WORDS.iter().map(|word| stem(&stemmer, (*word).to_owned()).into_boxed_str()).collect();
+        ENGLISH_WORDS.iter().map(|word| stem(&stemmer, (*word).to_owned()).into_boxed_str()).collect();
     stems.sort_unstable();
     stems.dedup();
     stems
@@ -52,13 +58,13 @@ pub(crate) fn may_be_a_slip(word: &str, stem: &str) -> bool {
     LETTERS.contains(&word.len())
         && is_plain(word)
         && !is_stop_word(word)
-        && KNOWN_WORDS.binary_search(&word).is_err()
+        && FOREIGN_WORDS.binary_search(&word).is_err()
         && KNOWN_STEMS.binary_search_by(|known| (**known).cmp(stem)).is_err()
 }
 
-/// Returns the words of the tables that a word is a slip of, with the number of slips.
-pub(crate) fn known_words_near(typed: &str) -> impl Iterator<Item = (usize, &'static str)> {
-    KNOWN_WORDS.iter().filter_map(move |word| Some((slips(typed, typed, word)?, *word)))
+/// Returns the English words of the tables that a word is a slip of, with the number of slips.
+pub(crate) fn english_words_near(typed: &str) -> impl Iterator<Item = (usize, &'static str)> {
+    ENGLISH_WORDS.iter().filter_map(move |word| Some((slips(typed, typed, word)?, *word)))
 }
 
 /// Returns the number of slips between a typed word, or its stem, and another word; `None` if they are not
@@ -198,7 +204,7 @@ mod tests {
             assert!(!may_be(word), "{word}");
         }
         assert!(may_be("isue") && may_be("calender"));
-        assert!(KNOWN_WORDS.len() > 2000 && KNOWN_WORDS.is_sorted());
-        assert!(known_words_near("wetaher").any(|near| near == (1, "weather")));
+        assert!(ENGLISH_WORDS.len() > 1500 && ENGLISH_WORDS.is_sorted() && FOREIGN_WORDS.len() > 500);
+        assert!(english_words_near("wetaher").any(|near| near == (1, "weather")));
     }
 }
