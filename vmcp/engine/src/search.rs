@@ -125,6 +125,8 @@ pub struct SearchResult {
     pub embedding_took: Option<Duration>,
     /// Reordering of the first hits; `None` without a re-ranking service.
     pub reordering: Option<Reordering>,
+    /// The query as it was searched, if slips were corrected in it.
+    pub corrected: Option<String>,
 }
 
 /// Reasons for a degraded search.
@@ -173,8 +175,10 @@ async fn find(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
     let visible = request.visible.map(|visible| &**visible);
     let [description, keywords] =
         [description, request.keywords].map(|text| spelled(searcher, text, visible));
+    let is_corrected = [&description, &keywords].into_iter().any(|text| matches!(text, Cow::Owned(_)));
     let description = &*description;
     let whole = whole_query(description, &keywords);
+    let corrected = is_corrected.then(|| whole.clone());
     // One batch for the whole query and its clauses: a provider takes little longer for it than for one text.
     let texts: Vec<String> = std::iter::once(whole).chain(split_clauses(description)).collect();
     // The index compares no forms in a small set of visible tools.
@@ -234,7 +238,7 @@ async fn find(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
     };
     let not_reranked = reordering.as_ref().and_then(|reordering| reordering.error.clone());
     let degraded = without_vectors.or(not_reranked.map(Degraded::NotReranked));
-    SearchResult { ranking, degraded, embedding_took, reordering }
+    SearchResult { ranking, degraded, embedding_took, reordering, corrected }
 }
 
 /// Orders the first hits by the re-ranking service; an error leaves them as they are. `None` without a

@@ -259,7 +259,8 @@ impl Bm25f {
 
     /// True if a visible document has this term.
     pub(crate) fn has(&self, term: &str, visible: Option<&Visible>) -> bool {
-        self.documents(term, visible) > 0
+        let is_visible = |posting: &Posting| visible.is_none_or(|visible| visible.contains(posting.document));
+        self.postings_of(term).iter().any(is_visible)
     }
 
     /// Returns the term that a typed word is probably a slip of, as a word of the documents, with the number of

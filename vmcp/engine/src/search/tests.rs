@@ -87,6 +87,7 @@ async fn slips_are_corrected_for_both_arms() {
     assert!(found.degraded.is_none(), "{:?}", found.degraded);
     let terms: Vec<_> = found.ranking.terms.iter().map(|term| (&*term.term, term.documents)).collect();
     assert_eq!(terms, [("add", 1), ("two", 0), ("number", 1)]);
+    assert_eq!(found.corrected.as_deref(), Some("add two numbers"));
     assert!(embed_query(&searcher, typed).await.is_ok(), "a context is embedded as its searches are");
 }
 

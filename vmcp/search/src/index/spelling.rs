@@ -27,7 +27,7 @@ impl Index {
         let is_known = |word: &str| {
             let word = word.to_lowercase();
             let term = stem(&stemmer, word.clone());
-            !may_be_a_slip(&word, &term) || self.keywords().has(&term, visible)
+            self.keywords().has(&term, visible) || !may_be_a_slip(&word, &term)
         };
         let mut corrected = String::new();
         let (mut from, mut copied, mut unknown, mut is_first) = (0, 0, 0, true);
