@@ -102,8 +102,11 @@ fn near(typed: &[u8], word: &[u8]) -> Option<usize> {
     }
     let is_long = typed.len() >= LONG && shorter >= MIN_TARGET;
     let counts = || match word.len().cmp(&typed.len()) {
-        // A letter is missing.
-        Ordering::Greater => typed.len() > MIN_LETTERS,
+        Ordering::Greater => match typed.len().cmp(LETTERS.start()) {
+            Ordering::Greater => true,
+            Ordering::Equal => lacks_weak_letter(typed, word),
+            Ordering::Less => false,
+        },
         Ordering::Equal => has_same_letters(typed, word),
         Ordering::Less => has_doubled_letter(typed, word),
     };
@@ -116,6 +119,13 @@ fn has_same_letters(typed: &[u8], word: &[u8]) -> bool {
     typed.sort_unstable();
     word.sort_unstable();
     typed == word
+}
+
+/// True if the first letter that a typed word lacks is a vowel, or repeats the letter before it.
+fn lacks_weak_letter(typed: &[u8], word: &[u8]) -> bool {
+    let same = typed.iter().zip(word).take_while(|(typed, word)| typed == word).count();
+    let is_vowel = |letter: &u8| b"aeiouy".contains(letter);
+    word.get(same).is_some_and(is_vowel) || (same > 0 && word.get(same) == word.get(same - 1))
 }
 
 /// True if the first letter that a word lacks repeats the letter before it.
@@ -182,6 +192,7 @@ mod tests {
         for (typed, word) in [
             ("dice", "dict"),
             ("root", "riot"),
+            ("root", "robot"),
             ("boys", "buy"),
             ("peace", "place"),
             ("arena", "area"),
