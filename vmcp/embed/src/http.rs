@@ -226,11 +226,13 @@ impl HttpService {
     /// Sends one request and reads its answer, whatever its status.
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Exchanged, EmbedError> {
         let unreachable = |reason| EmbedError::Unreachable { endpoint: self.endpoint.clone(), reason };
+        let asked = request.uri().clone();
         let response =
             self.connections.request(request).await.map_err(|error| unreachable(error_chain(&error)))?;
         let status = response.status();
         let retry_after = retry_after(response.headers());
-        let target = redirect_target(&self.base, response.headers());
+        let added = asked.path().strip_prefix(self.path()).unwrap_or_default();
+        let target = redirect_target(&self.base, added, response.headers());
         let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| {
             if error.is::<http_body_util::LengthLimitError>() {
@@ -267,10 +269,12 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
 }
 
-/// Returns the address of a `Location`: scheme, host and path, without credentials and query.
-fn redirect_target(base: &Url, headers: &HeaderMap) -> Option<String> {
+/// Returns the endpoint that a `Location` leads to: scheme, host and path, without credentials, query and the
+/// path that was `added` to the configured endpoint.
+fn redirect_target(base: &Url, added: &str, headers: &HeaderMap) -> Option<String> {
     let target = base.join(headers.get(LOCATION)?.to_str().ok()?).ok()?;
-    let address = format!("{}{}", target.origin().ascii_serialization(), target.path());
+    let path = target.path().strip_suffix(added).unwrap_or(target.path());
+    let address = format!("{}{path}", target.origin().ascii_serialization());
     Some(address.chars().take(MAX_MESSAGE_CHARACTERS).collect())
 }
 
@@ -321,11 +325,12 @@ mod tests {
     fn a_redirect_is_named_without_credentials_and_query() {
         let base = Url::parse("http://tei:8080/base").unwrap();
         let target = |value: &str| {
-            redirect_target(&base, &HeaderMap::from_iter([(LOCATION, HeaderValue::try_from(value).unwrap())]))
+            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::try_from(value).unwrap())]);
+            redirect_target(&base, "/embed", &headers)
         };
-        assert_eq!(target("https://me:secret@tei/x/embed?key=1").as_deref(), Some("https://tei/x/embed"));
+        assert_eq!(target("https://me:secret@tei/x/embed?key=1").as_deref(), Some("https://tei/x"));
         assert_eq!(target("/login").as_deref(), Some("http://tei:8080/login"));
-        assert_eq!(redirect_target(&base, &HeaderMap::new()), None);
+        assert_eq!(redirect_target(&base, "", &HeaderMap::new()), None);
     }
 
     #[test]
