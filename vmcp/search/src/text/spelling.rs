@@ -26,6 +26,9 @@ const MIN_TARGET: usize = 5;
 /// Fewest letters of any other word.
 const MIN_LETTERS: usize = 3;
 
+/// Endings that make another form of a word, and no slip: "scrape" and the stem of "scraping".
+const ENDINGS: [&str; 5] = ["e", "s", "d", "es", "ed"];
+
 /// English words of people in the tables of this crate, sorted. None of them is a slip; each may be meant by
 /// one.
 static ENGLISH_WORDS: LazyLock<Vec<&'static str>> =
@@ -75,6 +78,10 @@ pub(crate) fn slips(typed: &str, stem: &str, word: &str) -> Option<usize> {
     let (first, second) = (typed_letters.next()?, typed_letters.next()?);
     let start = (letters.next()?, letters.next()?);
     if (start.0 != first && start != (second, first)) || !is_plain(word) {
+        return None;
+    }
+    let ending = typed.strip_prefix(word);
+    if ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
         return None;
     }
     let of_word = near(typed.as_bytes(), word.as_bytes());
@@ -192,6 +199,7 @@ mod tests {
         for (typed, word) in [
             ("dice", "dict"),
             ("root", "riot"),
+            ("scrape", "scrap"),
             ("root", "robot"),
             ("boys", "buy"),
             ("peace", "place"),
