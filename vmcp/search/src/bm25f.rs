@@ -21,9 +21,9 @@ use rust_stemmers::Stemmer;
 use crate::document::Document;
 use crate::query::QueryTerm;
 use crate::text::analysis::{content_words, stem, stemmer, terms};
-use crate::text::is_stop_word;
 use crate::text::spelling::slips;
 use crate::text::thesaurus::Expansion;
+use crate::text::{MAX_SHORT_TERMS, is_stop_word};
 use crate::visible::Visible;
 
 // Term frequency saturation, the usual value.
@@ -38,8 +38,6 @@ const GLUED_WEIGHT: f32 = 0.8;
 const GLUED_BYTES: RangeInclusive<usize> = 6..=32;
 /// Fewest bytes of each part.
 const MIN_GLUED_PART: usize = 3;
-/// Unknown words of a text that are cut in two; further ones are not.
-const MAX_UNKNOWN_WORDS: usize = 16;
 
 /// Number of fields: name, server, description, parameter names, parameter descriptions.
 const FIELDS: usize = 5;
@@ -168,20 +166,22 @@ impl Bm25f {
         let mut found: Vec<QueryTerm> = Vec::new();
         let mut seen = HashSet::new();
         let stemmer = stemmer();
-        let (mut glued, mut unknown) = (Vec::new(), 0);
+        let mut unknown = Vec::new();
         for word in content_words(text) {
             let term = stem(&stemmer, word.clone());
             if !seen.insert(term.clone()) {
                 continue;
             }
             let documents = self.add_scores(&term, 1.0, norms, visible, &mut scores);
-            if documents == 0 && unknown < MAX_UNKNOWN_WORDS {
-                unknown += 1;
-                glued.extend(self.glued(&word, visible));
+            if documents == 0 {
+                unknown.push(word);
             }
             found.push(QueryTerm { term, documents });
         }
-        for term in glued.into_iter().flatten().filter(|term| seen.insert(term.clone())) {
+        // A longer text has other words, and its unknown ones are rather names and compounds: "homestay".
+        unknown.truncate(if found.len() > MAX_SHORT_TERMS { 0 } else { MAX_SHORT_TERMS });
+        let glued = unknown.iter().filter_map(|word| self.glued(word, visible)).flatten();
+        for term in glued.filter(|term| seen.insert(term.clone())) {
             self.add_scores(&term, GLUED_WEIGHT, norms, visible, &mut scores);
         }
         let weight = if expansion.is_translation { 1.0 } else { EVERYDAY_WEIGHT };
@@ -263,8 +263,8 @@ impl Bm25f {
         self.postings_of(term).iter().any(is_visible)
     }
 
-    /// Returns the term that a typed word is probably a slip of, as a word of the documents, with the number of
-    /// slips: the nearest one, and of several the one in most visible documents.
+    /// Returns the term that a typed word is probably a slip of, as a word of the documents, with the number
+    /// of slips: the nearest one, and of several the one in most visible documents.
     pub(crate) fn near(&self, typed: &str, visible: Option<&Visible>) -> Option<(usize, &str)> {
         let stem = stem(&stemmer(), typed.to_owned());
         let near = self.terms.iter().filter_map(|(term, known)| {

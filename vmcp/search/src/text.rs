@@ -1,5 +1,5 @@
-//! Text as the index reads it: terms, stop words, spelling, request, clauses, expansion, paraphrase and wanted
-//! effect of a query, the first sentence of a description.
+//! Text as the index reads it: terms, stop words, spelling, request, clauses, expansion, paraphrase and
+//! wanted effect of a query, the first sentence of a description.
 
 pub(crate) mod analysis;
 mod clauses;

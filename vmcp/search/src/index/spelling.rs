@@ -10,9 +10,9 @@ use crate::visible::Visible;
 const MAX_UNKNOWN_WORDS: usize = 6;
 
 impl Index {
-    /// Returns a query with its slips corrected: a word that is unknown, and near to a word of a visible tool or
-    /// to one of the tables, becomes this word. Names stay, and so do queries in other languages. `None` if
-    /// nothing changes.
+    /// Returns a query with its slips corrected: a word that is unknown, and near to a word of a visible tool
+    /// or to one of the tables, becomes this word. Names stay, and so do queries in other languages. `None`
+    /// if nothing changes.
     ///
     /// ```
     /// use vmcp_search::{Document, Index};

@@ -138,8 +138,8 @@ impl Table {
 }
 
 impl Table {
-    /// Returns the phrases of both parts of a compound: `terminkalender`, `rechnungsdatum`. Words that English
-    /// has too are no parts.
+    /// Returns the phrases of both parts of a compound: `terminkalender`, `rechnungsdatum`. Words that
+    /// English has too are no parts.
     fn parts(&self, compound: &str) -> Option<[&Phrase; 2]> {
         if !self.has_compounds || compound.len() > MAX_COMPOUND_BYTES {
             return None;
