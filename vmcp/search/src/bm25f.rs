@@ -179,7 +179,9 @@ impl Bm25f {
             found.push(QueryTerm { term, documents });
         }
         // A longer text has other words, and its unknown ones are rather names and compounds: "homestay".
-        unknown.truncate(if found.len() > MAX_SHORT_TERMS { 0 } else { MAX_SHORT_TERMS });
+        if found.len() > MAX_SHORT_TERMS {
+            unknown.clear();
+        }
         let glued = unknown.iter().filter_map(|word| self.glued(word, visible)).flatten();
         for term in glued.filter(|term| seen.insert(term.clone())) {
             self.add_scores(&term, GLUED_WEIGHT, norms, visible, &mut scores);
