@@ -14,14 +14,14 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::mem;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use rust_stemmers::Stemmer;
 
 use crate::document::Document;
 use crate::query::QueryTerm;
 use crate::text::analysis::{content_words, stem, stemmer, terms};
-use crate::text::spelling::slips;
+use crate::text::spelling::{may_be_a_slip, slips};
 use crate::text::thesaurus::Expansion;
 use crate::text::{MAX_SHORT_TERMS, is_stop_word};
 use crate::visible::Visible;
@@ -34,9 +34,7 @@ const EVERYDAY_WEIGHT: f32 = 0.5;
 
 /// Weight of the parts of a word that no document has, against the text's own terms.
 const GLUED_WEIGHT: f32 = 0.8;
-/// Bytes of a word that may be two: few words of people are longer, and each byte is a place to cut.
-const GLUED_BYTES: RangeInclusive<usize> = 6..=32;
-/// Fewest bytes of each part.
+/// Fewest letters of each part.
 const MIN_GLUED_PART: usize = 3;
 
 /// Number of fields: name, server, description, parameter names, parameter descriptions.
@@ -173,12 +171,12 @@ impl Bm25f {
                 continue;
             }
             let documents = self.add_scores(&term, 1.0, norms, visible, &mut scores);
-            if documents == 0 {
+            if documents == 0 && may_be_a_slip(&word, &term) {
                 unknown.push(word);
             }
             found.push(QueryTerm { term, documents });
         }
-        // A longer text has other words, and its unknown ones are rather names and compounds: "homestay".
+        // A longer text has other words, and its unknown ones are rather names and compounds ("homestay").
         if found.len() > MAX_SHORT_TERMS {
             unknown.clear();
         }
@@ -197,7 +195,7 @@ impl Bm25f {
     /// Returns the two terms that an unknown word was put together from, such as `createissue`; of several
     /// pairs, the pair whose rarer term is in most visible documents.
     fn glued(&self, word: &str, visible: Option<&Visible>) -> Option<[String; 2]> {
-        if !GLUED_BYTES.contains(&word.len()) || !word.is_ascii() {
+        if word.len() < 2 * MIN_GLUED_PART {
             return None;
         }
         let stemmer = stemmer();
