@@ -144,25 +144,25 @@ fn has_doubled_letter(typed: &[u8], word: &[u8]) -> bool {
 /// Returns the optimal string alignment distance: insertions, deletions, replacements and swaps of neighbors.
 fn distance(typed: &[u8], word: &[u8]) -> usize {
     let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX / 2);
-    // Rows of the table: the last one, and the one before it.
-    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=word.len()).collect());
+    // Rows of the table: the one above, and the one before that.
+    let (mut before, mut above): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=word.len()).collect());
     let mut previous = None;
     for (row, letter) in typed.iter().enumerate() {
         let mut next = vec![row + 1];
         let mut previous_other = None;
         for (column, other) in word.iter().enumerate() {
-            let replaced = at(&last, column) + usize::from(letter != other);
-            let mut least = replaced.min(at(&last, column + 1) + 1).min(at(&next, column) + 1);
+            let replaced = at(&above, column) + usize::from(letter != other);
+            let mut least = replaced.min(at(&above, column + 1) + 1).min(at(&next, column) + 1);
             if previous == Some(other) && previous_other == Some(letter) {
                 least = least.min(at(&before, column.saturating_sub(1)) + 1);
             }
             next.push(least);
             previous_other = Some(other);
         }
-        before = std::mem::replace(&mut last, next);
+        before = std::mem::replace(&mut above, next);
         previous = Some(letter);
     }
-    last.last().copied().unwrap_or_default()
+    above.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

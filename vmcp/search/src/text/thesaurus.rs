@@ -139,7 +139,7 @@ impl Table {
 
 impl Table {
     /// Returns the phrases of both parts of a compound: `terminkalender`, `rechnungsdatum`. Words that
-    /// English has too are no parts.
+    /// English has too stay whole.
     fn parts(&self, compound: &str) -> Option<[&Phrase; 2]> {
         if !self.has_compounds || compound.len() > MAX_COMPOUND_BYTES {
             return None;
