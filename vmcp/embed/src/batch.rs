@@ -15,8 +15,8 @@ const MAX_BODY_BYTES: usize = 1_900_000;
 /// Bytes of one text that are sent; the rest is cut off. No model that is served this way reads further than
 /// 8192 tokens.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// Bytes down to which a refused text is halved; a shorter one is refused for another reason.
-const MIN_HALVED_BYTES: usize = 400;
+/// Fewest bytes that are left of a text that is halved; a shorter one is refused for another reason.
+const MIN_HALVED_BYTES: usize = 8;
 /// Bulk requests in flight. One keeps the service busy while the next is on its way; more would only delay
 /// queries, because services work in order of arrival.
 pub(crate) const MAX_BULK_REQUESTS: usize = 2;
@@ -89,25 +89,40 @@ impl RequestLanes {
 }
 
 /// Sends one request. A batch that the service finds too large is halved: limits differ by version and by the
-/// proxy in between, and so does the status (TEI: 413 up to 1.8, 422 since; OpenAI: 400). A single text that
-/// is too long is halved too, because only TEI can be told to truncate.
+/// proxy in between, and so does the status (TEI: 413 up to 1.8, 422 since, 424 if its memory is short;
+/// OpenAI: 400). A single text is halved too: only TEI can be told to truncate, and a text that a service
+/// refuses, or answers by NaN, costs the other texts nothing.
 async fn request_or_halve<S: EmbeddingService>(
     service: &S,
     texts: &[&str],
     patience: Patience,
 ) -> Result<Vec<Vec<f32>>, EmbedError> {
     match (service.request(texts, patience).await, texts) {
-        (Ok(vectors), _) if vectors.len() == texts.len() => Ok(vectors),
-        (Ok(vectors), _) => {
+        (Ok(vectors), _) if vectors.len() != texts.len() => {
             Err(service.bad_answer(format!("{} vectors for {} texts", vectors.len(), texts.len())))
         }
-        (Err(EmbedError::Status { status: 400 | 413 | 422, .. }), [text])
-            if text.len() > MIN_HALVED_BYTES =>
-        {
-            let half = text.get(..text.floor_char_boundary(text.len() / 2)).unwrap_or(text);
-            Box::pin(request_or_halve(service, &[half], patience)).await
+        (Ok(mut vectors), _) => {
+            for (vector, text) in vectors.iter_mut().zip(texts) {
+                if !vectors::has_direction(vector)
+                    && let Some(half) = half(text)
+                {
+                    let shorter = Box::pin(request_or_halve(service, &[half], patience)).await?;
+                    *vector = shorter.into_iter().next().unwrap_or_default();
+                }
+                if !vectors::has_direction(vector) {
+                    // Halves of other texts would end the same way.
+                    return Err(
+                        service.bad_answer("a vector is all zero, infinite or not a number".to_owned())
+                    );
+                }
+            }
+            Ok(vectors)
         }
-        (Err(EmbedError::Status { status: 400 | 413 | 422, .. }), [_, _, ..]) => {
+        (Err(error @ EmbedError::Status { status: 400 | 413 | 422 | 424, .. }), [text]) => match half(text) {
+            Some(half) => Box::pin(request_or_halve(service, &[half], patience)).await,
+            None => Err(error),
+        },
+        (Err(EmbedError::Status { status: 400 | 413 | 422 | 424, .. }), [_, _, ..]) => {
             let (left, right) = texts.split_at(texts.len() / 2);
             let mut vectors = Box::pin(request_or_halve(service, left, patience)).await?;
             vectors.extend(Box::pin(request_or_halve(service, right, patience)).await?);
@@ -115,6 +130,12 @@ async fn request_or_halve<S: EmbeddingService>(
         }
         (Err(error), _) => Err(error),
     }
+}
+
+/// Returns the first half of a text; `None` if too little of it is left to say anything.
+fn half(text: &str) -> Option<&str> {
+    let half = text.get(..text.floor_char_boundary(text.len() / 2))?;
+    (half.len() >= MIN_HALVED_BYTES).then_some(half)
 }
 
 /// Returns the part of a text that is sent. Services refuse a whole batch for one empty text; a space is the
@@ -140,7 +161,7 @@ fn batches<'a>(texts: &'a [&'a str], count: usize) -> impl Iterator<Item = &'a [
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_BODY_BYTES, MAX_TEXT_BYTES, batches, sendable};
+    use super::{MAX_BODY_BYTES, MAX_TEXT_BYTES, batches, half, sendable};
 
     #[test]
     fn batches_keep_order_count_and_size() {
@@ -154,6 +175,13 @@ mod tests {
         let sizes: Vec<_> = batches(&large, 32).map(<[_]>::len).collect();
         assert!(sizes.iter().all(|size| size * 6 * MAX_TEXT_BYTES < MAX_BODY_BYTES), "{sizes:?}");
         assert_eq!(sizes.iter().sum::<usize>(), 10);
+    }
+
+    #[test]
+    fn a_short_text_has_no_half() {
+        assert_eq!(half("mail send_message: Sends a message."), Some("mail send_message"));
+        assert_eq!(half("text 0"), None);
+        assert_eq!(half(&"ü".repeat(9)), Some("üüüü"));
     }
 
     #[test]

@@ -78,8 +78,7 @@ impl ChatModel {
         let body = ChatRequest { model: &self.model, messages, temperature: 0.0 };
         let body = serde_json::to_vec(&body).map_err(|error| EmbedError::Settings(error.to_string()))?;
         let answer = self.service.post(&self.path, Bytes::from(body), Patience::Once).await?;
-        let answer: ChatAnswer =
-            serde_json::from_slice(&answer).map_err(|error| self.service.bad_answer(error.to_string()))?;
+        let answer: ChatAnswer = self.service.parse(&self.path, &answer)?;
         let first = answer.choices.into_iter().next();
         first
             .map(|choice| choice.message.content)

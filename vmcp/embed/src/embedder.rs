@@ -1,5 +1,7 @@
 //! [`Embedder`]: the trait that all providers of vectors implement.
 
+pub(crate) mod instructions;
+
 use async_trait::async_trait;
 
 use crate::error::EmbedError;

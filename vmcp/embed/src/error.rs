@@ -32,7 +32,7 @@ pub enum EmbedError {
         endpoint: String,
         /// HTTP status.
         status: u16,
-        /// The first line of the service's own message, at most 300 characters.
+        /// The first line of the service's own message, at most 300 characters, or the target of a redirect.
         message: String,
         /// Wait that the service asks for (`Retry-After`), at most an hour.
         retry_after: Option<Duration>,

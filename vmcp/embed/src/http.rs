@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, RETRY_AFTER,
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, PROXY_AUTHORIZATION,
+    RETRY_AFTER,
 };
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -15,6 +16,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 use vmcp_egress::{Proxies, ProxyConnector, client_tls};
@@ -30,6 +32,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// half, so that clients of a recovering service do not return together.
 const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(250), Duration::from_millis(750), Duration::from_secs(2)];
+
+/// Characters of a service's message that are kept.
+const MAX_MESSAGE_CHARACTERS: usize = 300;
+/// Message of an error that is a page of HTML.
+const PAGE: &str = "a page of HTML";
 
 /// Longest wait that a service can ask for by `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
@@ -185,6 +192,15 @@ impl HttpService {
         EmbedError::Answer { endpoint: self.endpoint.clone(), reason }
     }
 
+    /// Reads the JSON of an answer to `path`.
+    pub(crate) fn parse<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T, EmbedError> {
+        serde_json::from_slice(body).map_err(|error| {
+            let page = || format!("{PAGE} in place of JSON; check host and path of the endpoint");
+            let defect = if is_page(body) { page() } else { error.to_string() };
+            self.bad_answer(format!("{path}: {defect}"))
+        })
+    }
+
     /// Sends one request and turns an error status into an error.
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, EmbedError> {
         let mut url = self.base.clone();
@@ -195,22 +211,28 @@ impl HttpService {
             EmbedError::Settings(format!("endpoint does not make a request target: {error}"))
         })?;
         *request.headers_mut() = self.headers.clone();
-        let Exchanged { status, retry_after, body } = self.within(self.exchange(request)).await?;
+        let Exchanged { status, retry_after, target, body } = self.within(self.exchange(request)).await?;
         if status.is_success() {
             return Ok(body);
         }
         let endpoint = self.endpoint.clone();
-        let message = error_message(&body);
+        let message = match target.filter(|_| status.is_redirection()) {
+            Some(target) => format!("a redirect to {target}; set this address as the endpoint"),
+            None => error_message(&body),
+        };
         Err(EmbedError::Status { endpoint, status: status.as_u16(), message, retry_after })
     }
 
     /// Sends one request and reads its answer, whatever its status.
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Exchanged, EmbedError> {
         let unreachable = |reason| EmbedError::Unreachable { endpoint: self.endpoint.clone(), reason };
+        let asked = request.uri().clone();
         let response =
             self.connections.request(request).await.map_err(|error| unreachable(error_chain(&error)))?;
         let status = response.status();
         let retry_after = retry_after(response.headers());
+        let added = asked.path().strip_prefix(self.path()).unwrap_or_default();
+        let target = redirect_target(&self.base, added, response.headers());
         let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| {
             if error.is::<http_body_util::LengthLimitError>() {
@@ -218,7 +240,7 @@ impl HttpService {
             }
             unreachable(error_chain(error.as_ref()))
         })?;
-        Ok(Exchanged { status, retry_after, body: body.to_bytes() })
+        Ok(Exchanged { status, retry_after, target, body: body.to_bytes() })
     }
 
     /// Limits an exchange to the timeout of the service.
@@ -236,6 +258,8 @@ impl HttpService {
 struct Exchanged {
     status: StatusCode,
     retry_after: Option<Duration>,
+    /// Target of a redirect. None is followed: credentials go to the configured host alone.
+    target: Option<String>,
     body: Bytes,
 }
 
@@ -243,6 +267,20 @@ struct Exchanged {
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
+}
+
+/// Returns the endpoint that a `Location` leads to: scheme, host and path, without credentials, query and the
+/// path that was `added` to the configured endpoint.
+fn redirect_target(base: &Url, added: &str, headers: &HeaderMap) -> Option<String> {
+    let target = base.join(headers.get(LOCATION)?.to_str().ok()?).ok()?;
+    let path = target.path().strip_suffix(added).unwrap_or(target.path());
+    let address = format!("{}{path}", target.origin().ascii_serialization());
+    Some(address.chars().take(MAX_MESSAGE_CHARACTERS).collect())
+}
+
+/// True for a page of HTML, which an ingress or another server answers in place of the service.
+fn is_page(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"<")
 }
 
 /// Returns true if a retry may succeed. 424 (wrong kind of model) and the other 4xx do not change.
@@ -258,7 +296,11 @@ fn error_message(body: &[u8]) -> String {
     let message = known.iter().find_map(|pointer| json.pointer(pointer)?.as_str());
     let text = String::from_utf8_lossy(body);
     let line = message.unwrap_or(&text).lines().next().unwrap_or_default();
-    if line.is_empty() { "no message".to_owned() } else { line.chars().take(300).collect() }
+    match line {
+        "" => "no message".to_owned(),
+        _ if is_page(body) => PAGE.to_owned(),
+        line => line.chars().take(MAX_MESSAGE_CHARACTERS).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -280,6 +322,18 @@ mod tests {
     }
 
     #[test]
+    fn a_redirect_is_named_without_credentials_and_query() {
+        let base = Url::parse("http://tei:8080/base").unwrap();
+        let target = |value: &str| {
+            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::try_from(value).unwrap())]);
+            redirect_target(&base, "/embed", &headers)
+        };
+        assert_eq!(target("https://me:secret@tei/x/embed?key=1").as_deref(), Some("https://tei/x"));
+        assert_eq!(target("/login").as_deref(), Some("http://tei:8080/login"));
+        assert_eq!(redirect_target(&base, "", &HeaderMap::new()), None);
+    }
+
+    #[test]
     fn every_shape_of_error_body_yields_its_message() {
         let cases = [
             (r#"{"error":"Model is overloaded","error_type":"Overloaded"}"#, "Model is overloaded"),
@@ -287,6 +341,7 @@ mod tests {
             (r#"{"message":"batch size","code":422,"type":"Validation"}"#, "batch size"),
             ("Failed to deserialize the JSON body\nmore", "Failed to deserialize the JSON body"),
             ("", "no message"),
+            (" <!DOCTYPE html>\n<html>", PAGE),
         ];
         for (body, message) in cases {
             assert_eq!(error_message(body.as_bytes()), message);

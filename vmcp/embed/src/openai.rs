@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{EmbeddingService, Lane, RequestLanes};
 use crate::embedder::Embedder;
+use crate::embedder::instructions::{Instructions, instructed};
 use crate::error::EmbedError;
 use crate::http::{HttpService, Patience};
+use crate::vectors::answered_vector::AnsweredVector;
 
 /// The settings of an OpenAI-compatible service. No `Debug`: they hold a credential.
 #[derive(Clone)]
@@ -57,6 +59,7 @@ pub struct OpenAiEmbedder {
     model: String,
     dimensions: Option<usize>,
     batch: usize,
+    instructions: Instructions,
     lanes: RequestLanes,
 }
 
@@ -76,8 +79,9 @@ struct EmbeddingsAnswer {
 
 #[derive(Deserialize)]
 struct Embedding {
-    embedding: Vec<f32>,
-    index: usize,
+    embedding: AnsweredVector,
+    /// Some services leave it out, and answer in the order of the texts.
+    index: Option<usize>,
 }
 
 impl OpenAiEmbedder {
@@ -93,7 +97,9 @@ impl OpenAiEmbedder {
             path if path.ends_with("/embeddings") => path.to_owned(),
             path => format!("{path}/embeddings"),
         };
-        Ok(Self { service, path, model, dimensions, batch: batch.max(1), lanes: RequestLanes::new() })
+        let instructions = Instructions::of_model(&model);
+        let (batch, lanes) = (batch.max(1), RequestLanes::new());
+        Ok(Self { service, path, model, dimensions, batch, instructions, lanes })
     }
 }
 
@@ -105,20 +111,22 @@ impl EmbeddingService for OpenAiEmbedder {
             EmbeddingsRequest { model, input: texts, encoding_format: "float", dimensions: *dimensions };
         let body = serde_json::to_vec(&body).map_err(|error| EmbedError::Settings(error.to_string()))?;
         let answer = self.service.post(&self.path, Bytes::from(body), patience).await?;
-        let EmbeddingsAnswer { mut data } =
-            serde_json::from_slice(&answer).map_err(|error| self.bad_answer(error.to_string()))?;
+        let EmbeddingsAnswer { mut data } = self.service.parse(&self.path, &answer)?;
         // The protocol allows any order; `index` tells which text a vector belongs to.
-        data.sort_by_key(|embedding| embedding.index);
-        if data.iter().enumerate().any(|(at, embedding)| embedding.index != at) {
-            return Err(self.bad_answer("its `index` values do not count from 0".to_owned()));
+        if data.iter().any(|embedding| embedding.index.is_some()) {
+            data.sort_by_key(|embedding| embedding.index);
+            if data.iter().enumerate().any(|(at, embedding)| embedding.index != Some(at)) {
+                return Err(self.bad_answer("its `index` values do not count from 0".to_owned()));
+            }
         }
+        let vectors: Vec<Vec<f32>> = data.into_iter().map(|embedding| embedding.embedding.0).collect();
         if let Some(wanted) = dimensions
-            && let Some(other) = data.iter().find(|embedding| embedding.embedding.len() != *wanted)
+            && let Some(other) = vectors.iter().find(|vector| vector.len() != *wanted)
         {
-            let got = other.embedding.len();
+            let got = other.len();
             return Err(self.bad_answer(format!("{got} dimensions where `dimensions` asks for {wanted}")));
         }
-        Ok(data.into_iter().map(|embedding| embedding.embedding).collect())
+        Ok(vectors)
     }
 
     fn bad_answer(&self, reason: String) -> EmbedError {
@@ -129,19 +137,21 @@ impl EmbeddingService for OpenAiEmbedder {
 #[async_trait]
 impl Embedder for OpenAiEmbedder {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        self.lanes.embed(self, texts, self.batch, Lane::Bulk).await
+        let texts = instructed(self.instructions.passage, texts);
+        self.lanes.embed(self, &texts, self.batch, Lane::Bulk).await
     }
 
     async fn embed_queries(&self, queries: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        self.lanes.embed(self, queries, self.batch, Lane::Query).await
+        let queries = instructed(self.instructions.query, queries);
+        self.lanes.embed(self, &queries, self.batch, Lane::Query).await
     }
 
     /// The id includes the endpoint: `default` or `embed` on two servers need not be one model, and embedding
     /// again after a move is cheap.
     async fn model_id(&self) -> Result<String, EmbedError> {
-        let Self { service, model, dimensions, .. } = self;
+        let Self { service, model, dimensions, instructions, .. } = self;
         let width = dimensions.map(|dimensions| format!("#{dimensions}")).unwrap_or_default();
-        Ok(format!("openai/{}/{model}{width}", service.endpoint))
+        Ok(format!("openai/{}/{model}{width}{}", service.endpoint, instructions.mark()))
     }
 
     fn batch_size(&self) -> usize {

@@ -11,11 +11,14 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use crate::batch::{EmbeddingService, Lane, RequestLanes};
 use crate::embedder::Embedder;
+use crate::embedder::instructions::{Instructions, instructed};
 use crate::error::EmbedError;
 use crate::http::{HttpService, Patience};
+use crate::vectors::answered_vector::AnsweredVector;
 
 /// The settings of a TEI service. No `Debug`: headers may carry credentials.
 #[derive(Clone)]
@@ -45,6 +48,8 @@ impl TeiSettings {
     }
 }
 
+/// Time that a known service has for its description. Queries wait for it, within a deadline of 2 s.
+const INFO_PATIENCE: Duration = Duration::from_secs(1);
 /// TEI's default of `max_client_batch_size`, used until `/info` tells it.
 const DEFAULT_BATCH: usize = 32;
 /// TEI's default of `max_concurrent_requests`, used until `/info` tells it.
@@ -129,8 +134,8 @@ impl TeiEmbedder {
     }
 
     /// Returns the service's description of itself, at most `info_ttl` old; the last one while the service
-    /// does not answer, because the request for vectors shows soon enough whether it works. Concurrent
-    /// callers ask once (single flight).
+    /// does not answer or answers something else, because the request for vectors shows soon enough whether
+    /// it works. Concurrent callers ask once (single flight).
     async fn info(&self) -> Result<TeiInfo, EmbedError> {
         let mut cached = self.info.lock().await;
         if let Some(CachedInfo { info, asked: Some(asked) }) = cached.as_ref()
@@ -138,16 +143,26 @@ impl TeiEmbedder {
         {
             return Ok(info.clone());
         }
-        let info = match self.service.get(&format!("{}/info", self.service.path())).await {
-            Ok(body) => serde_json::from_slice(&body)
-                .map_err(|error| self.service.bad_answer(format!("/info: {error}")))?,
-            Err(EmbedError::Status { status: 404 | 405, .. }) => TeiInfo::default(),
-            Err(error) => {
-                let Some(known) = cached.as_mut() else { return Err(error) };
+        let answered = if cached.is_some() {
+            timeout(INFO_PATIENCE, self.ask_info()).await.unwrap_or_else(|_| {
+                let endpoint = self.service.endpoint.clone();
+                Err(EmbedError::Timeout { endpoint, after: INFO_PATIENCE })
+            })
+        } else {
+            self.ask_info().await
+        };
+        let info = match (answered, cached.as_mut()) {
+            (Ok(info), _) => info,
+            (Err(error), Some(known)) => {
                 tracing::debug!(%error, "GET /info failed; the last description is used");
                 known.asked = Some(Instant::now());
                 return Ok(known.info.clone());
             }
+            // Imitations of TEI have no description, or a page for every path.
+            (Err(EmbedError::Status { status: 404 | 405, .. } | EmbedError::Answer { .. }), None) => {
+                TeiInfo::default()
+            }
+            (Err(error), None) => return Err(error),
         };
         if cached.as_ref().is_none_or(|before| before.info.model() != info.model()) {
             self.log_model(&info);
@@ -157,12 +172,36 @@ impl TeiEmbedder {
         Ok(info)
     }
 
+    async fn ask_info(&self) -> Result<TeiInfo, EmbedError> {
+        let body = self.service.get(&format!("{}/info", self.path())).await?;
+        self.service.parse("/info", &body)
+    }
+
+    /// Returns the path that `/embed` and `/info` are added to, also if the endpoint names `/embed` itself.
+    fn path(&self) -> &str {
+        let path = self.service.path();
+        path.strip_suffix("/embed").unwrap_or(path)
+    }
+
+    /// Returns the instructions of the service's model. The configured name counts where the service has a
+    /// path in place of a name.
+    fn instructions(&self, info: &TeiInfo) -> Instructions {
+        let own = info.model_id.as_deref();
+        let is_a_path = own.is_none_or(|own| own.starts_with('/'));
+        let names = [own, self.expected_model.as_deref().filter(|_| is_a_path)];
+        let mut known = names.into_iter().flatten().map(Instructions::of_model);
+        known.find(|known| *known != Instructions::default()).unwrap_or_default()
+    }
+
     async fn embed_in(&self, lane: Lane, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = self.info().await?.batch();
-        let vectors = self.lanes.embed(self, texts, batch, lane).await;
+        let info = self.info().await?;
+        let instructions = self.instructions(&info);
+        let instruction = if lane == Lane::Query { instructions.query } else { instructions.passage };
+        let texts = instructed(instruction, texts);
+        let vectors = self.lanes.embed(self, &texts, info.batch(), lane).await;
         if vectors.is_err()
             && let Some(known) = self.info.lock().await.as_mut()
         {
@@ -191,9 +230,10 @@ impl EmbeddingService for TeiEmbedder {
     async fn request(&self, texts: &[&str], patience: Patience) -> Result<Vec<Vec<f32>>, EmbedError> {
         let body = serde_json::to_vec(&EmbedRequest { inputs: texts, truncate: true })
             .map_err(|error| EmbedError::Settings(error.to_string()))?;
-        let path = format!("{}/embed", self.service.path());
+        let path = format!("{}/embed", self.path());
         let answer = self.service.post(&path, Bytes::from(body), patience).await?;
-        serde_json::from_slice(&answer).map_err(|error| self.bad_answer(format!("/embed: {error}")))
+        let vectors: Vec<AnsweredVector> = self.service.parse("/embed", &answer)?;
+        Ok(vectors.into_iter().map(|AnsweredVector(values)| values).collect())
     }
 
     fn bad_answer(&self, reason: String) -> EmbedError {
@@ -212,8 +252,10 @@ impl Embedder for TeiEmbedder {
     }
 
     async fn model_id(&self) -> Result<String, EmbedError> {
-        let model = self.info().await?.model().or_else(|| self.expected_model.clone());
-        Ok(format!("tei/{}", model.as_deref().unwrap_or("unnamed")))
+        let info = self.info().await?;
+        let model = info.model().or_else(|| self.expected_model.clone());
+        let mark = self.instructions(&info).mark();
+        Ok(format!("tei/{}{mark}", model.as_deref().unwrap_or("unnamed")))
     }
 
     fn batch_size(&self) -> usize {

@@ -12,7 +12,7 @@ use axum::Router;
 use axum::extract::{Json, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpSocket};
@@ -31,8 +31,10 @@ pub struct Behavior {
     pub weights: String,
     /// Weights of the next answers, before those of `weights` again: the replicas of a service.
     pub next_weights: VecDeque<String>,
-    /// Requests for `/info` are answered with 503.
-    pub hide_info: bool,
+    /// Answers to requests for `/info`.
+    pub info: InfoAnswer,
+    /// A text that no vector is made of: the status of requests with it, or a vector of `null`s.
+    pub poison: Option<(&'static str, Option<u16>)>,
     /// `Retry-After` of refusals, in seconds.
     pub retry_after: Option<u64>,
     /// Width of the vectors.
@@ -53,13 +55,27 @@ pub struct Behavior {
     pub lose_a_vector: bool,
 }
 
+/// Answers of a fake service to requests for `/info`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InfoAnswer {
+    /// Its description.
+    Description,
+    /// An error.
+    Status(u16),
+    /// A page of HTML, with 200.
+    Page,
+    /// Its description, after an hour.
+    Late,
+}
+
 impl Default for Behavior {
     fn default() -> Self {
         Self {
             model: "fake/model".to_owned(),
             weights: String::new(),
             next_weights: VecDeque::new(),
-            hide_info: false,
+            info: InfoAnswer::Description,
+            poison: None,
             retry_after: None,
             dimensions: 128,
             max_batch: 32,
@@ -213,8 +229,11 @@ type Shared = Arc<Mutex<Fake>>;
 
 async fn info(State(fake): State<Shared>) -> Response {
     let behavior = fake.lock().behavior.clone();
-    if behavior.hide_info {
-        return refuse(503, "told to hide");
+    match behavior.info {
+        InfoAnswer::Description => {}
+        InfoAnswer::Status(status) => return refuse(status, "told to hide"),
+        InfoAnswer::Page => return Html("<!DOCTYPE html>").into_response(),
+        InfoAnswer::Late => tokio::time::sleep(Duration::from_hours(1)).await,
     }
     let info = json!({
         "model_id": behavior.model,
@@ -253,6 +272,7 @@ async fn gate(State(fake): State<Shared>, request: Request, next: Next) -> Respo
 
 async fn tei(State(fake): State<Shared>, Json(body): Json<Value>) -> Response {
     match embed(&fake, body.get("inputs")) {
+        // JSON writes a NaN as `null`, as TEI does.
         Ok(vectors) => Json(vectors).into_response(),
         Err(response) => *response,
     }
@@ -309,7 +329,15 @@ fn embed(fake: &Shared, inputs: Option<&Value>) -> Result<Vec<Vec<f32>>, Box<Res
     let texts: Vec<String> = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
     let mut fake = fake.lock();
     let Behavior {
-        model, weights, dimensions, max_batch, batch_status, max_concurrent, lose_a_vector, ..
+        model,
+        weights,
+        dimensions,
+        max_batch,
+        batch_status,
+        max_concurrent,
+        lose_a_vector,
+        poison,
+        ..
     } = fake.behavior.clone();
     if texts.len() > max_concurrent {
         return Err(refuse(429, "Model is overloaded").into());
@@ -321,8 +349,17 @@ fn embed(fake: &Shared, inputs: Option<&Value>) -> Result<Vec<Vec<f32>>, Box<Res
     if texts.is_empty() || texts.iter().any(String::is_empty) {
         return Err(refuse(400, "Input validation error: `inputs` cannot be empty").into());
     }
+    let is_poisoned = |text: &String| poison.is_some_and(|(poison, _)| text.contains(poison));
+    if let Some((_, Some(status))) = poison
+        && texts.iter().any(is_poisoned)
+    {
+        return Err(refuse(status, "told to refuse this text").into());
+    }
     let model = model + &fake.behavior.next_weights.pop_front().unwrap_or(weights);
-    let mut vectors: Vec<_> = texts.iter().map(|text| fake_vector(&model, text, dimensions)).collect();
+    let vector = |text: &String| {
+        if is_poisoned(text) { vec![f32::NAN; dimensions] } else { fake_vector(&model, text, dimensions) }
+    };
+    let mut vectors: Vec<_> = texts.iter().map(vector).collect();
     // Tests count texts of tools and queries, without the canary.
     let texts: Vec<_> = texts.into_iter().filter(|text| text != CANARY).collect();
     if !texts.is_empty() {

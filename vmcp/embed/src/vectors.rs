@@ -1,6 +1,8 @@
 //! The gate that every vector passes before it leaves this crate: count, width and direction are checked,
 //! then it is normalized.
 
+pub(crate) mod answered_vector;
+
 /// Checks that `vectors` answers `expected` texts with vectors of one width (`width` if it is known), and
 /// normalizes them. The error describes the defect, for the caller's own error.
 pub(crate) fn checked(
@@ -23,17 +25,25 @@ pub(crate) fn checked(
     Ok(vectors)
 }
 
-/// Scales a vector to length 1. Returns false, and leaves it unchanged, if that is impossible.
-fn normalize(vector: &mut [f32]) -> bool {
+/// True if a vector can be scaled to length 1: it is neither zero nor infinite, and has no NaN.
+pub(crate) fn has_direction(vector: &[f32]) -> bool {
+    length(vector).is_some()
+}
+
+/// Returns the length of a vector that has a direction.
+fn length(vector: &[f32]) -> Option<f64> {
     // In f64: the squares of large components overflow f32.
     let norm = vector.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
-    let possible = norm.is_finite() && norm > 0.0;
-    if possible {
-        for x in vector {
-            *x = (f64::from(*x) / norm) as f32;
-        }
+    Some(norm).filter(|norm| norm.is_finite() && *norm > 0.0)
+}
+
+/// Scales a vector to length 1. Returns false, and leaves it unchanged, if that is impossible.
+fn normalize(vector: &mut [f32]) -> bool {
+    let Some(norm) = length(vector) else { return false };
+    for x in vector {
+        *x = (f64::from(*x) / norm) as f32;
     }
-    possible
+    true
 }
 
 #[cfg(test)]

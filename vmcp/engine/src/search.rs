@@ -13,6 +13,7 @@ pub mod reranking;
 mod tests;
 pub mod topics;
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -124,6 +125,8 @@ pub struct SearchResult {
     pub embedding_took: Option<Duration>,
     /// Reordering of the first hits; `None` without a re-ranking service.
     pub reordering: Option<Reordering>,
+    /// The query as it was searched, if slips were corrected in it.
+    pub corrected: Option<String>,
 }
 
 /// Reasons for a degraded search.
@@ -167,8 +170,15 @@ pub fn search<'a>(searcher: &'a Searcher, request: SearchRequest<'a>) -> BoxFutu
 }
 
 async fn find(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
+    prepare(&searcher.index).await;
     let description = request_of(request.description.trim());
-    let whole = whole_query(description, request.keywords);
+    let visible = request.visible.map(|visible| &**visible);
+    let [description, keywords] =
+        [description, request.keywords].map(|text| spelled(searcher, text, visible));
+    let is_corrected = [&description, &keywords].into_iter().any(|text| matches!(text, Cow::Owned(_)));
+    let description = &*description;
+    let whole = whole_query(description, &keywords);
+    let corrected = is_corrected.then(|| whole.clone());
     // One batch for the whole query and its clauses: a provider takes little longer for it than for one text.
     let texts: Vec<String> = std::iter::once(whole).chain(split_clauses(description)).collect();
     // The index compares no forms in a small set of visible tools.
@@ -228,7 +238,7 @@ async fn find(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
     };
     let not_reranked = reordering.as_ref().and_then(|reordering| reordering.error.clone());
     let degraded = without_vectors.or(not_reranked.map(Degraded::NotReranked));
-    SearchResult { ranking, degraded, embedding_took, reordering }
+    SearchResult { ranking, degraded, embedding_took, reordering, corrected }
 }
 
 /// Orders the first hits by the re-ranking service; an error leaves them as they are. `None` without a
@@ -254,6 +264,20 @@ async fn order_anew(searcher: &Searcher, scan: &Scan, ranking: &mut Ranking) -> 
     Some(reordering)
 }
 
+/// Indexes the text of a deferred index, away from the connections of this thread.
+async fn prepare(index: &Arc<Index>) {
+    if !index.is_prepared() {
+        let deferred = Arc::clone(index);
+        // The task fails only when the runtime is going down; then the first look into the index indexes it.
+        let _prepared = tokio::task::spawn_blocking(move || deferred.prepare()).await;
+    }
+}
+
+/// Returns a text of a query without its slips.
+fn spelled<'a>(searcher: &Searcher, text: &'a str, visible: Option<&Visible>) -> Cow<'a, str> {
+    searcher.index.corrected(text, visible).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
 /// Returns the text of a query for both arms: description and keywords.
 pub fn whole_query(description: &str, keywords: &str) -> String {
     [description.trim(), keywords.trim()].join(" ").trim().to_owned()
@@ -268,7 +292,8 @@ pub async fn embed_query(searcher: &Searcher, text: &str) -> Result<QueryEmbeddi
     };
     let _loaded = timeout(MODEL_LOAD_TIMEOUT, embedder.prepare()).await;
     let deadline = searcher.settings.query_deadline;
-    let texts = [request_of(text).to_owned()];
+    prepare(&searcher.index).await;
+    let texts = [spelled(searcher, request_of(text), None).into_owned()];
     let asked = async { Ok((embedder.embed(&texts).await?, embedder.model_id().await?)) };
     let answered = timeout(deadline, asked).await.map_err(|_| Degraded::Slow(deadline))?;
     let (vectors, model) = answered.map_err(Degraded::Provider)?;

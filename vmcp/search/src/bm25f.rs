@@ -11,7 +11,9 @@
 //! cannot influence, and so not be inferred from, what they get.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::ops::Range;
 
 use rust_stemmers::Stemmer;
@@ -19,7 +21,9 @@ use rust_stemmers::Stemmer;
 use crate::document::Document;
 use crate::query::QueryTerm;
 use crate::text::analysis::{content_words, stem, stemmer, terms};
+use crate::text::spelling::{may_be_a_slip, slips};
 use crate::text::thesaurus::Expansion;
+use crate::text::{MAX_SHORT_TERMS, is_stop_word};
 use crate::visible::Visible;
 
 // Term frequency saturation, the usual value.
@@ -27,6 +31,11 @@ const K1: f32 = 1.2;
 
 /// Weight of a word that the thesaurus gives for everyday words, against the text's own terms.
 const EVERYDAY_WEIGHT: f32 = 0.5;
+
+/// Weight of the parts of a word that no document has, against the text's own terms.
+const GLUED_WEIGHT: f32 = 0.8;
+/// Fewest letters of each part.
+const MIN_GLUED_PART: usize = 3;
 
 /// Number of fields: name, server, description, parameter names, parameter descriptions.
 const FIELDS: usize = 5;
@@ -40,13 +49,20 @@ const LENGTH_NORMALIZATION: [f32; FIELDS] = [0.3, 0.3, 0.6, 0.6, 0.6];
 /// An inverted index: the postings of all terms in one array, the postings of one term side by side in
 /// document order.
 pub(crate) struct Bm25f {
-    /// Each term's range of `postings`.
-    terms: HashMap<String, Range<usize>>,
+    terms: HashMap<String, Term>,
     postings: Vec<Posting>,
     lengths: Vec<[u32; FIELDS]>,
     /// By document: the number of terms of its name that its server does not have. Resolved names may begin
     /// with the server.
     own_name_lengths: Vec<u32>,
+}
+
+/// What the index knows of a term.
+struct Term {
+    /// Its range of the postings.
+    postings: Range<usize>,
+    /// Its shortest word in the documents; `None`: the term itself.
+    word: Option<Box<str>>,
 }
 
 /// The frequency of one term in one document, by field.
@@ -110,8 +126,13 @@ impl Bm25f {
             postings.extend(of_term);
             ranges.push(start..postings.len());
         }
-        let range = |(term, number)| (term, ranges.get(number).cloned().unwrap_or_default());
-        let terms = vocabulary.terms.into_iter().map(range).collect();
+        let mut words = vocabulary.shortest_words();
+        let known = |(term, number): (String, usize)| {
+            let postings = ranges.get(number).cloned().unwrap_or_default();
+            let word = words.get_mut(number).map(mem::take).filter(|word| **word != *term);
+            (term, Term { postings, word })
+        };
+        let terms = vocabulary.terms.into_iter().map(known).collect();
         Bm25f { terms, postings, lengths, own_name_lengths }
     }
 
@@ -142,17 +163,61 @@ impl Bm25f {
         let mut scores = vec![0.0; self.lengths.len()];
         let mut found: Vec<QueryTerm> = Vec::new();
         let mut seen = HashSet::new();
-        for term in terms(text).filter(|term| seen.insert(term.clone())) {
+        let stemmer = stemmer();
+        let mut unknown = Vec::new();
+        for word in content_words(text) {
+            let term = stem(&stemmer, word.clone());
+            if !seen.insert(term.clone()) {
+                continue;
+            }
             let documents = self.add_scores(&term, 1.0, norms, visible, &mut scores);
+            if documents == 0 && may_be_a_slip(&word, &term) {
+                unknown.push(word);
+            }
             found.push(QueryTerm { term, documents });
         }
+        // A longer text has other words, and its unknown ones are rather names and compounds ("homestay").
+        if found.len() > MAX_SHORT_TERMS {
+            unknown.clear();
+        }
+        let glued = unknown.iter().filter_map(|word| self.glued(word, visible)).flatten();
+        for term in glued.filter(|term| seen.insert(term.clone())) {
+            self.add_scores(&term, GLUED_WEIGHT, norms, visible, &mut scores);
+        }
         let weight = if expansion.is_translation { 1.0 } else { EVERYDAY_WEIGHT };
-        let stemmer = stemmer();
         let added = expansion.words.iter().map(|word| stem(&stemmer, (*word).to_owned()));
         for term in added.filter(|term| seen.insert(term.clone())) {
             self.add_scores(&term, weight, norms, visible, &mut scores);
         }
         Matches { scores, terms: found }
+    }
+
+    /// Returns the two terms that an unknown word was put together from, such as `createissue`; of several
+    /// pairs, the pair whose rarer term is in most visible documents.
+    fn glued(&self, word: &str, visible: Option<&Visible>) -> Option<[String; 2]> {
+        if word.len() < 2 * MIN_GLUED_PART {
+            return None;
+        }
+        let stemmer = stemmer();
+        let part = |part: &str| {
+            let is_word = part.len() >= MIN_GLUED_PART && !is_stop_word(part);
+            let term = is_word.then(|| stem(&stemmer, part.to_owned()))?;
+            let documents = self.documents(&term, visible);
+            (documents > 0).then_some((documents, term))
+        };
+        let pair = |at: usize| {
+            let (first, second) = word.split_at_checked(at)?;
+            let ((one, first), (other, second)) = (part(first)?, part(second)?);
+            Some((one.min(other), [first, second]))
+        };
+        (0..word.len()).filter_map(pair).max().map(|(_, terms)| terms)
+    }
+
+    /// Returns the number of visible documents that have a term.
+    fn documents(&self, term: &str, visible: Option<&Visible>) -> usize {
+        let is_visible =
+            |posting: &&Posting| visible.is_none_or(|visible| visible.contains(posting.document));
+        self.postings_of(term).iter().filter(is_visible).count()
     }
 
     /// Adds the scores of terms that neither the text nor its expansion has, each by its weight.
@@ -190,6 +255,25 @@ impl Bm25f {
             }
         }
         documents
+    }
+
+    /// True if a visible document has this term.
+    pub(crate) fn has(&self, term: &str, visible: Option<&Visible>) -> bool {
+        let is_visible = |posting: &Posting| visible.is_none_or(|visible| visible.contains(posting.document));
+        self.postings_of(term).iter().any(is_visible)
+    }
+
+    /// Returns the term that a typed word is probably a slip of, as a word of the documents, with the number
+    /// of slips: the nearest one, and of several the one in most visible documents.
+    pub(crate) fn near(&self, typed: &str, visible: Option<&Visible>) -> Option<(usize, &str)> {
+        let stem = stem(&stemmer(), typed.to_owned());
+        let near = self.terms.iter().filter_map(|(term, known)| {
+            let word = known.word.as_deref().unwrap_or(term);
+            let slips = slips(typed, typed, word).into_iter().chain(slips(typed, &stem, term)).min()?;
+            let documents = self.documents(term, visible);
+            (documents > 0).then_some((slips, Reverse(documents), word))
+        });
+        near.min().map(|(slips, _, word)| (slips, word))
     }
 
     /// True if a visible document has all of these terms in its name or its server: they name it.
@@ -230,7 +314,7 @@ impl Bm25f {
 
     /// The postings of a term, in document order.
     fn postings_of(&self, term: &str) -> &[Posting] {
-        self.terms.get(term).and_then(|range| self.postings.get(range.clone())).unwrap_or_default()
+        self.terms.get(term).and_then(|known| self.postings.get(known.postings.clone())).unwrap_or_default()
     }
 }
 
@@ -262,6 +346,19 @@ struct Vocabulary {
 impl Vocabulary {
     fn new() -> Vocabulary {
         Vocabulary { stemmer: stemmer(), words: HashMap::new(), terms: HashMap::new() }
+    }
+
+    /// Returns the shortest word of each term, by number; of several, the first in alphabetical order.
+    fn shortest_words(&mut self) -> Vec<Box<str>> {
+        let mut shortest: Vec<Option<String>> = vec![None; self.terms.len()];
+        for (word, number) in self.words.drain() {
+            let Some(best) = shortest.get_mut(number) else { continue };
+            let is_better = |best: &String| (word.len(), &word) < (best.len(), best);
+            if best.as_ref().is_none_or(is_better) {
+                *best = Some(word);
+            }
+        }
+        shortest.into_iter().map(|word| word.unwrap_or_default().into_boxed_str()).collect()
     }
 
     fn term(&mut self, word: String) -> usize {

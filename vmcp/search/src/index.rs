@@ -3,6 +3,7 @@
 mod indexed_texts;
 mod prior;
 mod rerank;
+mod spelling;
 
 use std::collections::HashSet;
 use std::fmt;

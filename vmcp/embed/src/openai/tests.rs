@@ -1,6 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::post;
+use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 use crate::batch::MAX_BULK_REQUESTS;
@@ -108,4 +112,41 @@ async fn the_model_id_tells_services_models_and_widths_apart() {
     };
     assert_eq!(id("https://user:secret@api.example.com/v1", None).await, "openai/https://api.example.com/m");
     assert_eq!(id("http://other:1", Some(256)).await, "openai/http://other:1/m#256");
+}
+
+/// Answers each request for vectors with the same body.
+async fn answering(body: &'static str) -> OpenAiEmbedder {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let answer = move || async move { ([(CONTENT_TYPE, "application/json")], body) };
+    let app = Router::new().route("/v1/embeddings", post(answer));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    OpenAiEmbedder::new(OpenAiSettings::new(endpoint, "m")).unwrap()
+}
+
+#[tokio::test]
+async fn answers_of_other_services_are_read_as_they_are_meant() {
+    let both = [vec![0.6_f32, 0.8], vec![1.0, 0.0]];
+    for body in [
+        r#"{"data": [{"index": 1, "embedding": [2, 0]}, {"index": 0, "embedding": [3, 4]}]}"#,
+        r#"{"data": [{"embedding": [3, 4]}, {"embedding": [2, 0]}]}"#,
+        r#"{"data": [{"embedding": "AABAQAAAgEA="}, {"embedding": "AAAAQAAAAAA="}]}"#,
+    ] {
+        assert_eq!(answering(body).await.embed(&texts(2)).await.unwrap(), both, "{body}");
+    }
+    for body in [
+        r#"{"data": [{"index": 1, "embedding": [2, 0]}, {"embedding": [3, 4]}]}"#,
+        r#"{"data": [{"index": 0, "embedding": [2, 0]}, {"index": 0, "embedding": [3, 4]}]}"#,
+        r#"{"data": [{"embedding": [3, 4]}]}"#,
+        r#"{"data": [{"embedding": [3, 4]}, {"embedding": [1]}]}"#,
+        r#"{"data": [{"embedding": [null, 4]}, {"embedding": [1, 0]}]}"#,
+        r#"{"error": {"message": "quota"}}"#,
+        "<html>sign in</html>",
+        r#"{"data": [{"embe"#,
+    ] {
+        let error = answering(body).await.embed(&texts(2)).await.unwrap_err();
+        assert_eq!(error.category(), "answer", "{body}: {error}");
+    }
+    let page = answering("<html>sign in</html>").await.embed(&texts(1)).await.unwrap_err();
+    assert!(page.to_string().contains("check host and path of the endpoint"), "{page}");
 }

@@ -8,11 +8,14 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 use crate::error::EmbedError;
 use crate::http::{HttpService, Patience};
 use crate::tei::TeiInfo;
 
+/// Time that the service has for `GET /info`, within the deadline of a search.
+const INFO_PATIENCE: Duration = Duration::from_millis(500);
 /// Requests in flight of one ordering. A service works on them in order of arrival; the second is on its way
 /// while the first is worked on.
 const MAX_REQUESTS: usize = 2;
@@ -77,23 +80,29 @@ impl Reranker {
             // The service takes less than it said, or than its default: the next search sends less.
             self.batch.store((batch / 2).max(1), Ordering::Relaxed);
         }
-        Ok(scored?.into_iter().flatten().collect())
+        Ok(shares(scored?.into_iter().flatten().collect()))
+    }
+
+    /// Returns the path that `/rerank` and `/info` are added to, also if the endpoint names `/rerank` itself.
+    fn path(&self) -> &str {
+        let path = self.service.path();
+        path.strip_suffix("/rerank").unwrap_or(path)
     }
 
     /// Asks the service for its batch size; TEI's default stays without an answer.
     async fn learn_batch(&self) {
-        let answer = self.service.get(&format!("{}/info", self.service.path())).await;
-        let info = answer.ok().and_then(|body| serde_json::from_slice::<TeiInfo>(&body).ok());
+        let path = format!("{}/info", self.path());
+        let answer = timeout(INFO_PATIENCE, self.service.get(&path)).await.ok().and_then(Result::ok);
+        let info = answer.and_then(|body| serde_json::from_slice::<TeiInfo>(&body).ok());
         self.batch.store(info.unwrap_or_default().batch(), Ordering::Relaxed);
     }
 
     async fn request(&self, query: &str, texts: &[&str]) -> Result<Vec<f32>, EmbedError> {
         let body = serde_json::to_vec(&RerankRequest { query, texts, truncate: true })
             .map_err(|error| EmbedError::Settings(error.to_string()))?;
-        let path = format!("{}/rerank", self.service.path());
+        let path = format!("{}/rerank", self.path());
         let answer = self.service.post(&path, Bytes::from(body), Patience::Once).await?;
-        let ranked: Vec<RankedText> = serde_json::from_slice(&answer)
-            .map_err(|error| self.service.bad_answer(format!("/rerank: {error}")))?;
+        let ranked: Vec<RankedText> = self.service.parse("/rerank", &answer)?;
         let mut scores = vec![None; texts.len()];
         for RankedText { index, score } in ranked {
             if let Some(slot) = scores.get_mut(index).filter(|_| score.is_finite()) {
@@ -105,10 +114,29 @@ impl Reranker {
     }
 }
 
+/// Returns scores from 0 to 1. Some services answer logits: the logistic function keeps their order, which
+/// cutting at 0 and 1 would not.
+fn shares(mut scores: Vec<f32>) -> Vec<f32> {
+    if scores.iter().any(|score| !(0.0..=1.0).contains(score)) {
+        for score in &mut scores {
+            *score = 1.0 / (1.0 + (-*score).exp());
+        }
+    }
+    scores
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::FakeService;
+    use crate::testing::{FakeService, InfoAnswer};
+
+    #[test]
+    fn logits_keep_their_order() {
+        let scores = shares(vec![7.5, -3.0, 0.5, 1e30, -1e30]);
+        assert!(scores.iter().all(|score| (0.0..=1.0).contains(score)), "{scores:?}");
+        assert!(scores[3] > scores[0] && scores[0] > scores[2] && scores[2] > scores[1], "{scores:?}");
+        assert_eq!(shares(vec![0.2, 1.0, 0.0]), [0.2, 1.0, 0.0]);
+    }
 
     const TEXTS: [&str; 3] = ["sends a mail", "reads the weather forecast", "weather"];
 
@@ -143,6 +171,18 @@ mod tests {
         service.set(|behavior| behavior.max_batch = 2);
         assert_eq!(reranker.scores("text", &many).await.unwrap_err().category(), "status");
         assert_eq!(reranker.scores("text", &many).await.unwrap().len(), 10);
+    }
+
+    #[tokio::test]
+    async fn a_late_description_takes_no_search_its_scores() {
+        let service = FakeService::start().await.unwrap();
+        service.set(|behavior| behavior.info = InfoAnswer::Late);
+        let settings = RerankerSettings {
+            endpoint: format!("{}/rerank", service.url()),
+            headers: Vec::new(),
+            timeout: Duration::from_secs(30),
+        };
+        assert_eq!(Reranker::new(&settings).unwrap().scores("weather", &TEXTS).await.unwrap().len(), 3);
     }
 
     #[tokio::test]

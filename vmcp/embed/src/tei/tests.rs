@@ -1,6 +1,6 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::testing::FakeService;
+use crate::testing::{FakeService, InfoAnswer};
 use crate::{EmbedError, Embedder, TeiEmbedder, TeiSettings};
 
 fn texts(count: usize) -> Vec<String> {
@@ -84,13 +84,84 @@ async fn bulk_requests_are_small_after_a_query() {
 #[tokio::test]
 async fn a_service_that_hides_its_description_is_known_from_before() {
     let (service, tei) = started().await;
-    service.set(|behavior| behavior.hide_info = true);
+    service.set(|behavior| behavior.info = InfoAnswer::Status(503));
     assert_eq!(tei.embed_queries(&texts(1)).await.unwrap_err().category(), "overloaded");
-    service.set(|behavior| behavior.hide_info = false);
+    service.set(|behavior| behavior.info = InfoAnswer::Description);
     let model = tei.model_id().await.unwrap();
-    service.set(|behavior| behavior.hide_info = true);
-    assert_eq!(tei.embed_queries(&texts(1)).await.unwrap().len(), 1);
-    assert_eq!(tei.model_id().await.unwrap(), model);
+    // An ingress without endpoints for a moment answers 404 or a page; a busy service answers late.
+    for hidden in [InfoAnswer::Status(503), InfoAnswer::Status(404), InfoAnswer::Page, InfoAnswer::Late] {
+        service.set(|behavior| behavior.info = hidden);
+        let asked = Instant::now();
+        assert_eq!(tei.embed_queries(&texts(1)).await.unwrap().len(), 1, "{hidden:?}");
+        assert_eq!(tei.model_id().await.unwrap(), model, "{hidden:?}");
+        // Two questions of a second each, and time for a busy machine; the settings allow 30 s.
+        assert!(asked.elapsed() < Duration::from_secs(20), "{hidden:?}: {:?}", asked.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_service_has_no_need_of_a_description() {
+    for hidden in [InfoAnswer::Status(404), InfoAnswer::Page] {
+        let service = FakeService::start().await.unwrap();
+        service.set(|behavior| behavior.info = hidden);
+        let settings = TeiSettings { model: Some("m".to_owned()), ..TeiSettings::new(service.url()) };
+        let tei = TeiEmbedder::new(settings).unwrap();
+        assert_eq!(tei.embed(&texts(1)).await.unwrap().len(), 1, "{hidden:?}");
+        assert_eq!(tei.model_id().await.unwrap(), "tei/m");
+    }
+}
+
+#[tokio::test]
+async fn a_text_without_a_vector_is_cut_and_costs_no_other_its_own() {
+    for refusal in [None, Some(400), Some(422), Some(424)] {
+        let (service, tei) = started().await;
+        service.set(|behavior| behavior.poison = Some(("poison", refusal)));
+        let mut texts = texts(20);
+        texts[7] = "server tool: says poison to everyone".to_owned();
+        let vectors = tei.embed(&texts).await.unwrap();
+        assert_eq!(vectors.len(), 20, "{refusal:?}");
+        let of_half = tei.embed(&["server tool: says ".to_owned()]).await.unwrap();
+        assert_eq!(vectors[7], of_half[0], "{refusal:?}");
+        // A service that makes no vector of anything is not asked for every text.
+        service.set(|behavior| behavior.poison = Some(("", refusal)));
+        let before = service.requests();
+        assert!(tei.embed(&texts).await.is_err(), "{refusal:?}");
+        let asked = service.requests() - before;
+        assert!(asked <= 10, "{refusal:?}: {asked} requests");
+    }
+}
+
+#[tokio::test]
+async fn models_that_want_instructions_get_them() {
+    let (service, tei) = started().await;
+    let (text, query) = (["a tool".to_owned()], ["a wish".to_owned()]);
+    for (model, id, expected) in [
+        (
+            "BAAI/bge-small-en-v1.5",
+            "",
+            ["a tool", "Represent this sentence for searching relevant passages: a wish"],
+        ),
+        ("intfloat/e5-small-v2", "+instructed", ["passage: a tool", "query: a wish"]),
+        ("fake/model", "", ["a tool", "a wish"]),
+    ] {
+        service.set(|behavior| model.clone_into(&mut behavior.model));
+        assert_eq!(tei.model_id().await.unwrap(), format!("tei/{model}#float32,mean{id}"));
+        let before = service.inputs().len();
+        tei.embed(&text).await.unwrap();
+        tei.embed_queries(&query).await.unwrap();
+        assert_eq!(service.inputs()[before..], expected);
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_may_have_a_prefix_and_name_the_request() {
+    let (service, _) = started().await;
+    let tei = TeiEmbedder::new(TeiSettings::new(format!("{}/embed", service.url()))).unwrap();
+    assert_eq!(tei.embed(&texts(1)).await.unwrap().len(), 1);
+    assert_eq!(tei.model_id().await.unwrap(), "tei/fake/model#float32,mean");
+    let elsewhere = TeiEmbedder::new(TeiSettings::new(format!("{}/tei", service.url()))).unwrap();
+    let error = elsewhere.embed(&texts(1)).await.unwrap_err();
+    assert!(matches!(error, EmbedError::Status { status: 404, .. }), "{error}");
 }
 
 #[tokio::test]

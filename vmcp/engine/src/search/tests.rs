@@ -75,6 +75,23 @@ async fn courtesy_around_a_request_is_not_searched() {
 }
 
 #[tokio::test]
+async fn slips_are_corrected_for_both_arms() {
+    let mut searcher = searcher(ModelOf("add two numbers"));
+    let documents = ["add_numbers"].map(|name| Document { name: name.to_owned(), ..Document::default() });
+    let index = Index::deferred(documents.into()).with_vectors(Vectors::from_rows(1, [Some(vec![1.0])]));
+    searcher.index = Arc::new(index);
+    let typed = "add two numbrs";
+    let request =
+        SearchRequest { description: typed, keywords: "", limit: None, visible: None, explain: false };
+    let found = search(&searcher, request).await;
+    assert!(found.degraded.is_none(), "{:?}", found.degraded);
+    let terms: Vec<_> = found.ranking.terms.iter().map(|term| (&*term.term, term.documents)).collect();
+    assert_eq!(terms, [("add", 1), ("two", 0), ("number", 1)]);
+    assert_eq!(found.corrected.as_deref(), Some("add two numbers"));
+    assert!(embed_query(&searcher, typed).await.is_ok(), "a context is embedded as its searches are");
+}
+
+#[tokio::test]
 async fn the_load_of_the_model_takes_nothing_from_the_time_of_the_first_search() {
     let quick = Duration::ZERO;
     // The deadline cuts a slow request long before its own end, also on a busy machine.

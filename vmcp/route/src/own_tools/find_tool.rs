@@ -135,6 +135,9 @@ struct FindToolAnswer<'a> {
     degraded: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     degraded_reason: Option<String>,
+    /// The query as it was searched, without its slips.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    corrected_query: Option<&'a str>,
     /// Servers whose tools fit equally well: the user may have to say which one is meant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ambiguous_between: Vec<&'a str>,
@@ -248,6 +251,7 @@ fn answer(
         search_mode: ranking.mode,
         degraded: found.degraded.as_ref().map(|_| true),
         degraded_reason: found.degraded.as_ref().map(ToString::to_string),
+        corrected_query: found.corrected.as_deref(),
         ambiguous_between,
         unavailable,
         explain: arguments.explain.then(|| explanation(ranking, settings)),

@@ -2,6 +2,7 @@
 
 mod ambiguity;
 mod as_models_send;
+mod slips;
 
 use serde_json::{Value, json};
 

@@ -120,3 +120,35 @@ async fn searches_of_an_outage_are_no_failed_requests() {
     service.restart().await.unwrap();
     eventually("answers again", || engine.embedding_status().state == EmbeddingState::Ready).await;
 }
+
+#[tokio::test]
+async fn other_weights_beside_searches_show_in_the_canary() {
+    let (server, service) = (two_tools().await, FakeService::start().await.unwrap());
+    let engine = engine(&backends(&[("s", &server.url)], &with_tei(&service))).await;
+    eventually("embedded", || is_embedded(&engine)).await;
+    service.set(|behavior| " other".clone_into(&mut behavior.weights));
+    assert_eq!(find(&engine, "first thing").await["search_mode"], "hybrid", "no answer tells");
+    eventually("vectors of the other weights", || are_of(&engine, "fake/model other", 128)).await;
+}
+
+#[tokio::test]
+async fn a_text_that_the_service_refuses_costs_no_other_its_vector() {
+    for refusal in [None, Some(422), Some(424)] {
+        let (server, service) = (two_tools().await, FakeService::start().await.unwrap());
+        service.set(|behavior| behavior.poison = Some(("Second", refusal)));
+        let engine = engine(&backends(&[("s", &server.url)], &with_tei(&service))).await;
+        eventually("embedded", || is_embedded(&engine)).await;
+        for number in 0..7 {
+            let refused = find(&engine, &format!("Second {number}")).await;
+            assert_eq!(refused["search_mode"], "keyword", "{refused}");
+            assert_eq!(engine.embedding_status().state, EmbeddingState::Ready, "{refusal:?}");
+            let found = find(&engine, &format!("first {number}")).await;
+            assert_eq!((&found["search_mode"], found.get("degraded")), (&json!("hybrid"), None), "{found}");
+        }
+        for number in 0..7 {
+            find(&engine, &format!("Second again {number}")).await;
+        }
+        let found = find(&engine, "first thing").await;
+        assert_eq!(found["search_mode"], "hybrid", "queries of one client took vectors from all: {found}");
+    }
+}

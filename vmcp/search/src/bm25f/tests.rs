@@ -148,3 +148,27 @@ fn a_text_is_a_name_if_it_has_all_of_the_name_and_nothing_else() {
         "a hidden one has no influence"
     );
 }
+
+#[test]
+fn a_word_that_no_document_has_is_searched_by_its_parts() {
+    let names = ["create_issue", "send_mail", "sendmail_status"];
+    let documents = names.map(|name| document("", name, "", &[]));
+    let found = |query: &str, visible: Option<&Visible>| -> Vec<usize> {
+        let scores = scores(&documents, query, visible).into_iter().enumerate();
+        scores.filter(|(_, score)| *score > 0.0).map(|(number, _)| number).collect()
+    };
+    assert_eq!(found("createissue", None), [0]);
+    assert_eq!(found("issuemails", None), [0, 1]);
+    assert_eq!(found("sendmail", None), [2], "a word of a document is not cut");
+    for query in ["xcreateissue", "createissuex", "theissue", "创建问题"] {
+        assert_eq!(found(query, None), [0; 0], "{query}");
+    }
+    let visible: Visible = [1, 2].into_iter().collect();
+    assert_eq!(found("createissue", Some(&visible)), [0; 0], "hidden tools have no parts");
+    let long = "wall door roof room attic cellar createissue";
+    assert_eq!(found(long, None), [0; 0], "a longer text has other words");
+    let whole = document("", "create_issue", "", &[]);
+    let (whole, cut) =
+        (scores(&[whole.clone()], "create issue", None), scores(&[whole], "createissue", None));
+    assert!(cut[0] > 0.0 && cut[0] < whole[0], "{cut:?} {whole:?}");
+}

@@ -43,6 +43,11 @@ pub(crate) fn split_identifier(identifier: &str) -> Vec<&str> {
     runs(identifier).into_iter().flat_map(split_run).collect()
 }
 
+/// Returns the compounds of a text, in order, each with its words, which keep their case.
+pub(crate) fn compounds(text: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    runs(text).into_iter().map(|run| (run, split_run(run)))
+}
+
 /// Returns lower-case words. A compound in camel case yields its parts and its whole, since people write
 /// `github` and `postgresql` for `GitHub` and `PostgreSQL`. Scripts that write no spaces yield overlapping
 /// pairs of characters (bigrams).

@@ -91,7 +91,8 @@ fn dot(vector: &[f32], row: &[u8; DIMENSIONS]) -> f32 {
     sums.iter().sum()
 }
 
-const WISHES: &str = include_str!("paraphrases/wishes.txt");
+/// Rows of wishes and the words for them.
+pub(super) const WISHES: &str = include_str!("paraphrases/wishes.txt");
 const VECTORS: &[u8] = include_bytes!("paraphrases/vectors.i8");
 
 /// The texts of the table.

@@ -16,14 +16,26 @@ pub(crate) const MAX_SHORT_TERMS: usize = 6;
 const MAX_WORDS: usize = 64;
 /// Known words of another language from which on an ASCII text counts as written in it. One may be a name.
 const MIN_FOREIGN_WORDS: usize = 2;
+/// Letters between the two words of a German compound.
+const LINKS: [&str; 5] = ["", "s", "n", "en", "es"];
+/// Fewest letters of each of the two.
+const MIN_PART_LETTERS: usize = 4;
+/// Longest compound, in bytes; each is a place to cut.
+const MAX_COMPOUND_BYTES: usize = 48;
 /// English function words, sorted, that the other languages of the table do not have.
 const ENGLISH_WORDS: [&str; 22] = [
     "and", "are", "at", "by", "for", "from", "his", "how", "is", "my", "of", "our", "that", "the", "their",
     "this", "to", "what", "where", "which", "with", "your",
 ];
 
-static EVERYDAY: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("thesaurus/everyday.txt")));
-static FOREIGN: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("thesaurus/foreign.txt")));
+/// Rows of everyday words.
+pub(super) const EVERYDAY_ROWS: &str = include_str!("thesaurus/everyday.txt");
+/// Rows of words of other languages.
+pub(super) const FOREIGN_ROWS: &str = include_str!("thesaurus/foreign.txt");
+
+static EVERYDAY: LazyLock<Table> = LazyLock::new(|| Table::parse(EVERYDAY_ROWS));
+static FOREIGN: LazyLock<Table> =
+    LazyLock::new(|| Table { has_compounds: true, ..Table::parse(FOREIGN_ROWS) });
 
 /// Words that a text is searched by beside its own.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -84,6 +96,8 @@ struct Table {
     rows: HashMap<String, Phrase>,
     /// Words of the longest phrase.
     longest: usize,
+    /// True if a word may be two words of the table.
+    has_compounds: bool,
 }
 
 impl Table {
@@ -101,10 +115,10 @@ impl Table {
                 rows.insert(phrase.join(" "), Phrase { meaning: meaning.clone(), is_english_too });
             }
         }
-        Table { rows, longest }
+        Table { rows, longest, has_compounds: false }
     }
 
-    /// Returns the phrases of a text, the longest one at each place.
+    /// Returns the phrases of a text, the longest one at each place, and those of both parts of a compound.
     fn lookup(&self, mut words: &[String]) -> Vec<&Phrase> {
         let mut found = Vec::new();
         while !words.is_empty() {
@@ -113,10 +127,32 @@ impl Table {
                 Some((length, self.rows.get(&phrase)?))
             });
             let length = at_start.map_or(1, |(length, _)| length);
-            found.extend(at_start.map(|(_, phrase)| phrase));
+            match at_start {
+                Some((_, phrase)) => found.push(phrase),
+                None => found.extend(words.first().and_then(|word| self.parts(word)).into_iter().flatten()),
+            }
             words = words.get(length..).unwrap_or_default();
         }
         found
+    }
+}
+
+impl Table {
+    /// Returns the phrases of both parts of a compound: `terminkalender`, `rechnungsdatum`. Words that
+    /// English has too stay whole.
+    fn parts(&self, compound: &str) -> Option<[&Phrase; 2]> {
+        if !self.has_compounds || compound.len() > MAX_COMPOUND_BYTES {
+            return None;
+        }
+        let clear = |part: &str| {
+            let phrase = self.rows.get(part).filter(|phrase| !phrase.is_english_too);
+            phrase.filter(|_| part.chars().count() >= MIN_PART_LETTERS)
+        };
+        let linked = |part: &str| LINKS.iter().find_map(|link| clear(part.strip_suffix(*link)?));
+        compound.char_indices().find_map(|(at, _)| {
+            let (first, second) = compound.split_at_checked(at)?;
+            Some([linked(first)?, clear(second)?])
+        })
     }
 }
 
@@ -153,6 +189,22 @@ mod tests {
         }
         let long = "bitte zeige mir das wetter für berlin, hamburg, bremen, köln, mainz, bonn und stuttgart";
         assert!(expanded(long).1);
+    }
+
+    #[test]
+    fn a_compound_is_translated_by_its_parts() {
+        for (text, expected) in [
+            ("terminkalender", ["event", "calendar"]),
+            ("flugpreise", ["flight", "price"]),
+            ("Rechnungsdateien", ["invoice", "file"]),
+        ] {
+            let (words, is_translation) = expanded(text);
+            let has = |word: &str| words.split(' ').any(|other| other == word);
+            assert!(is_translation && expected.into_iter().all(has), "{text}: {words}");
+        }
+        for text in ["terminator", "kalenderx", "notebook", "dateline"] {
+            assert!(!expanded(text).1, "{text}: {:?}", expanded(text));
+        }
     }
 
     #[test]
@@ -206,7 +258,7 @@ mod tests {
 
     #[test]
     fn every_row_is_read_and_no_phrase_is_there_twice() {
-        for text in [include_str!("thesaurus/everyday.txt"), include_str!("thesaurus/foreign.txt")] {
+        for text in [EVERYDAY_ROWS, FOREIGN_ROWS] {
             let lines = || text.lines().filter(|line| !line.starts_with('#'));
             assert!(lines().all(|line| line.split_once('=').is_some()));
             let phrases =

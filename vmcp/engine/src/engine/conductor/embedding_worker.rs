@@ -3,7 +3,8 @@
 //!
 //! While the provider fails, the task retries with exponential backoff (1, 2, 4, … 40 seconds), and searches
 //! skip the provider. A remote service is asked every [`MODEL_CHECK_INTERVAL`] for its model, and embeds the
-//! [canary](vmcp_embed::canary) with each batch; another model embeds every tool again.
+//! [canary](vmcp_embed::canary) with each batch, and by itself in intervals with queries; another model embeds
+//! every tool again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -95,6 +96,9 @@ impl EmbeddingWorker {
             tokio::time::sleep_until(down.retry_at.into()).await;
         }
         let model = self.model().await?;
+        if self.provider.take_unchecked() {
+            self.check_canary(&model).await?;
+        }
         let snapshot = self.shared.snapshot.load_full();
         let vectors = snapshot.index.vectors();
         let wanting = snapshot.texts.iter().enumerate().filter(|(_, text)| !text.is_empty());
@@ -169,6 +173,15 @@ impl EmbeddingWorker {
         let (name, kept) = (id.clone(), canary.clone());
         self.shared.store(move |store| store.put_canary(&name, &kept)).await;
         Ok(Arc::new(KnownModel::with_canary(id, canary)))
+    }
+
+    /// Fails if the service has other weights than those that embedded the tools.
+    async fn check_canary(&self, model: &KnownModel) -> Result<(), EmbedError> {
+        if self.provider.embedder.is_pinned() {
+            return Ok(());
+        }
+        let canary = self.request(&[CANARY.to_owned()]).await?.pop();
+        model.check(canary.as_deref())
     }
 
     /// Returns the number of tools of the next request, which has room for the canary.

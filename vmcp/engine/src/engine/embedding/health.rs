@@ -37,13 +37,27 @@ pub(in crate::engine) struct ProviderHealth {
     counted_at: Option<Instant>,
 }
 
+/// Consequence of a failed query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) enum Verdict {
+    /// None: other queries may succeed.
+    Passes,
+    /// The background task asks for the canary, and its answer decides: the queries of one client may be all
+    /// that the service has no vectors for.
+    Suspect,
+    /// The provider counts as down from now on.
+    Down,
+}
+
 /// Weight of a failed query.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
     /// Other queries fail too, without a connection, a permission or a model.
     Decides,
     /// Several in a row make an outage.
     Counts,
+    /// Several in a row make the provider suspect: the text may be the cause.
+    Suspects,
     /// Says nothing about other queries: the service is full for a moment, refuses this text or has just
     /// changed.
     Passes,
@@ -55,30 +69,33 @@ impl ProviderHealth {
         self.outage.as_ref()
     }
 
-    /// Records a query that was sent at `began` and failed; returns true if the provider counts as down from
-    /// now on. During an outage nothing changes: a search must not put the next attempt off.
+    /// Records a query that was sent at `began` and failed. During an outage nothing changes: a search must
+    /// not put the next attempt off.
     pub(in crate::engine) fn query_failed(
         &mut self,
         error: &EmbedError,
         began: Instant,
         now: Instant,
-    ) -> bool {
-        let is_down = match weight(error) {
-            _ if self.outage.is_some() => return false,
-            Weight::Decides => true,
-            Weight::Counts => {
-                if self.counted_at.is_none_or(|counted| began >= counted) {
-                    self.failed_queries = self.failed_queries.saturating_add(1);
-                    self.counted_at = Some(now);
-                }
-                self.failed_queries >= MAX_FAILED_QUERIES
-            }
-            Weight::Passes => false,
-        };
-        if is_down {
-            self.failed(error.clone(), now);
+    ) -> Verdict {
+        let weight = weight(error);
+        if self.outage.is_some() || weight == Weight::Passes {
+            return Verdict::Passes;
         }
-        is_down
+        if weight != Weight::Decides {
+            if self.counted_at.is_none_or(|counted| began >= counted) {
+                self.failed_queries = self.failed_queries.saturating_add(1);
+                self.counted_at = Some(now);
+            }
+            if self.failed_queries < MAX_FAILED_QUERIES {
+                return Verdict::Passes;
+            }
+            if weight == Weight::Suspects {
+                self.failed_queries = 0;
+                return Verdict::Suspect;
+            }
+        }
+        self.failed(error.clone(), now);
+        Verdict::Down
     }
 
     /// Records a query that was answered.
@@ -129,9 +146,8 @@ fn weight(error: &EmbedError) -> Weight {
         EmbedError::Status { status: 400 | 413 | 422 | 429, .. } | EmbedError::ModelChanged { .. } => {
             Weight::Passes
         }
-        EmbedError::Timeout { .. } | EmbedError::Answer { .. } | EmbedError::Status { status: 500.., .. } => {
-            Weight::Counts
-        }
+        EmbedError::Answer { .. } | EmbedError::Status { status: 424 | 500, .. } => Weight::Suspects,
+        EmbedError::Timeout { .. } | EmbedError::Status { status: 501.., .. } => Weight::Counts,
         EmbedError::Settings(_)
         | EmbedError::Unreachable { .. }
         | EmbedError::Status { .. }
@@ -181,11 +197,29 @@ mod tests {
     fn a_refused_query_takes_vectors_from_no_other() {
         let (mut health, now) = (ProviderHealth::default(), Instant::now());
         for error in [status(429), status(422), EmbedError::ModelChanged { model: "m".to_owned() }] {
-            (0..10).for_each(|_| assert!(!health.query_failed(&error, now, now), "{error}"));
+            (0..10).for_each(|_| {
+                assert_eq!(health.query_failed(&error, now, now), Verdict::Passes, "{error}");
+            });
         }
-        assert!(health.query_failed(&unreachable(), now, now), "no connection is an outage at once");
-        for error in [status(401), status(404), status(424)] {
-            assert!(ProviderHealth::default().query_failed(&error, now, now), "{error}");
+        let verdict = health.query_failed(&unreachable(), now, now);
+        assert_eq!(verdict, Verdict::Down, "no connection is an outage at once");
+        for error in [status(401), status(404)] {
+            assert_eq!(ProviderHealth::default().query_failed(&error, now, now), Verdict::Down, "{error}");
+        }
+    }
+
+    #[test]
+    fn texts_of_one_client_that_have_no_vector_make_no_outage() {
+        let endpoint = "x".to_owned();
+        for error in [EmbedError::Answer { endpoint, reason: "NaN".to_owned() }, status(424), status(500)] {
+            let (mut health, start) = (ProviderHealth::default(), Instant::now());
+            let verdicts = [0, 1, 2, 3].map(|second| {
+                let now = start + Duration::from_secs(second);
+                health.query_failed(&error, now, now)
+            });
+            let expected = [Verdict::Passes, Verdict::Passes, Verdict::Suspect, Verdict::Passes];
+            assert_eq!(verdicts, expected, "{error}");
+            assert!(health.outage().is_none());
         }
     }
 
@@ -193,15 +227,17 @@ mod tests {
     fn slow_queries_at_one_time_are_one_and_several_in_a_row_an_outage() {
         let (mut health, start) = (ProviderHealth::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
+        let mut failed = |error: &EmbedError, began, now| health.query_failed(error, at(began), at(now));
         for _ in 0..8 {
-            assert!(!health.query_failed(&slow(), at(0), at(2)), "eight at once are one moment");
+            assert_eq!(failed(&slow(), 0, 2), Verdict::Passes, "eight at once are one moment");
         }
-        assert!(!health.query_failed(&slow(), at(2), at(4)));
+        assert_eq!(failed(&slow(), 2, 4), Verdict::Passes);
         health.query_answered();
-        assert!(!health.query_failed(&slow(), at(5), at(7)), "an answer in between starts anew");
-        assert!(!health.query_failed(&status(503), at(7), at(8)));
-        assert!(health.query_failed(&slow(), at(9), at(11)));
-        assert!(!health.query_failed(&unreachable(), at(11), at(11)), "it is down already");
+        let mut failed = |error: &EmbedError, began, now| health.query_failed(error, at(began), at(now));
+        assert_eq!(failed(&slow(), 5, 7), Verdict::Passes, "an answer in between starts anew");
+        assert_eq!(failed(&status(503), 7, 8), Verdict::Passes);
+        assert_eq!(failed(&slow(), 9, 11), Verdict::Down);
+        assert_eq!(failed(&unreachable(), 11, 11), Verdict::Passes, "it is down already");
         assert!(health.recovered() && !health.recovered());
     }
 }

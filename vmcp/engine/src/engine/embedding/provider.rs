@@ -10,7 +10,7 @@ use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_embed::{EmbedError, Embedder};
 
 use super::configured::LOCAL;
-use super::health::{Outage, ProviderHealth, is_overload};
+use super::health::{Outage, ProviderHealth, Verdict, is_overload};
 use super::known_model::KnownModel;
 use super::query_cache::QueryCache;
 
@@ -31,6 +31,8 @@ struct ProviderState {
     model: Option<Arc<KnownModel>>,
     /// True if the model must be identified before it embeds more tools.
     suspect: bool,
+    /// True if queries were embedded since the canary last was.
+    is_unchecked: bool,
     health: ProviderHealth,
 }
 
@@ -58,7 +60,7 @@ impl MonitoredProvider {
     /// Stores the model, which has just been identified; returns true if it is another one than before.
     pub(in crate::engine) fn learn_model(&self, model: &Arc<KnownModel>) -> bool {
         let mut state = self.lock();
-        state.suspect = false;
+        (state.suspect, state.is_unchecked) = (false, false);
         let before = state.model.replace(Arc::clone(model));
         drop(state);
         // Also for the same model: vectors that another one made in between are forgotten.
@@ -70,6 +72,12 @@ impl MonitoredProvider {
     /// service that comes back may have another model.
     pub(in crate::engine) fn is_suspect(&self) -> bool {
         self.lock().suspect
+    }
+
+    /// Returns true once if queries were embedded since the last canary: a service may have other weights
+    /// under one name, and no answer to a query tells.
+    pub(in crate::engine) fn take_unchecked(&self) -> bool {
+        std::mem::take(&mut self.lock().is_unchecked)
     }
 
     /// Makes the background task identify the model at once.
@@ -99,18 +107,22 @@ impl MonitoredProvider {
         let now = Instant::now();
         let began = now.checked_sub(took).unwrap_or(now);
         let mut state = self.lock();
-        let is_down = state.health.query_failed(error, began, now);
-        state.suspect |= is_down;
+        let verdict = state.health.query_failed(error, began, now);
+        state.suspect |= verdict != Verdict::Passes;
         drop(state);
-        if is_down {
+        if verdict == Verdict::Down {
             self.log(error);
+        }
+        if verdict != Verdict::Passes {
             self.wake();
         }
     }
 
     /// Reports a query that was embedded in time.
     pub(in crate::engine) fn query_answered(&self) {
-        self.lock().health.query_answered();
+        let mut state = self.lock();
+        state.health.query_answered();
+        state.is_unchecked = true;
     }
 
     /// Reports a query that was not embedded within `after`. The model in this process is merely busy; a
@@ -228,6 +240,17 @@ mod tests {
         let service = MonitoredProvider::new("tei", Arc::new(Unused));
         (0..10).for_each(|_| service.query_slow(Duration::ZERO));
         assert!(service.outage().is_some() && service.is_suspect());
+    }
+
+    #[test]
+    fn a_canary_is_due_after_queries_alone() {
+        let service = MonitoredProvider::new("tei", Arc::new(Unused));
+        assert!(!service.take_unchecked());
+        service.query_answered();
+        assert!(service.take_unchecked() && !service.take_unchecked());
+        service.query_answered();
+        service.learn_model(&Arc::new(KnownModel::pinned("m".to_owned())));
+        assert!(!service.take_unchecked(), "it was identified meanwhile");
     }
 
     #[test]
