@@ -127,5 +127,9 @@ mod tests {
         let of = RevokedCredentials { subject: Some("alice".into()), ..RevokedCredentials::default() };
         let order = start().await.revoke(of, Duration::from_hours(1), false).unwrap();
         assert_eq!(**start().await.revocations().all(), [order]);
+        let end = crate::random::now() + 3600;
+        start().await.end_console_session("first", end);
+        let again = start().await;
+        assert!(again.has_ended_console_session("first") && !again.has_ended_console_session("second"));
     }
 }

@@ -69,10 +69,12 @@ impl LinkTable {
         own.push_back((uri.into(), Arc::clone(backend)));
         share.bytes = share.bytes + uri.len() - freed;
         self.bytes = self.bytes + uri.len() - freed;
-        // The links of one owner are within every bound.
-        let is_of = |other: &LinkOwner| other.principal == owner.principal;
-        while self.has_full_share(owner.principal) && self.forget(is_of) {}
-        while (self.order.len() > MAX_OWNERS || self.bytes > MAX_BYTES) && self.forget(|_| true) {}
+        // The links of one owner are within every bound. The other owners make room: a client reads the newest
+        // link next, also in the oldest session.
+        let is_other = |other: &LinkOwner| *other != owner;
+        let is_of_principal = |other: &LinkOwner| other.principal == owner.principal && is_other(other);
+        while self.has_full_share(owner.principal) && self.forget(is_of_principal) {}
+        while (self.order.len() > MAX_OWNERS || self.bytes > MAX_BYTES) && self.forget(is_other) {}
     }
 
     fn has_full_share(&self, principal: PrincipalKey) -> bool {
@@ -163,21 +165,40 @@ mod tests {
         LinkOwner { principal: PrincipalKey::Identity(digest), session: None }
     }
 
+    /// Returns the owner of links in a session of one person.
+    fn session(number: usize) -> LinkOwner {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&number.to_le_bytes());
+        LinkOwner { session: Some(id), ..person(2) }
+    }
+
+    /// Returns one of the longest URIs that are kept.
+    fn long(number: usize) -> String {
+        format!("{number:x<width$}", width = MAX_URI_BYTES)
+    }
+
+    #[test]
+    fn the_oldest_session_keeps_a_link_that_fills_the_share_of_its_principal() {
+        let (uris, backend) = (LinkedUris::default(), Arc::from("one"));
+        uris.learn(session(0), &long(0), &backend);
+        for n in 1..MAX_BYTES_PER_PRINCIPAL / MAX_URI_BYTES {
+            uris.learn(session(1 + n / MAX_PER_OWNER), &long(n), &backend);
+        }
+        assert!(uris.get(session(1), &long(1)).is_some());
+        uris.learn(session(0), &long(1), &backend);
+        let kept = [0, 1].map(|n| uris.get(session(0), &long(n)).is_some());
+        assert_eq!((kept, uris.get(session(1), &long(1))), ([true, true], None));
+    }
+
     #[test]
     fn many_sessions_of_one_principal_cost_no_other_its_links() {
         let (uris, backend) = (LinkedUris::default(), Arc::from("one"));
         uris.learn(person(1), "r:1", &backend);
-        let session = |n: usize| {
-            let mut id = [0; 16];
-            id[..8].copy_from_slice(&n.to_le_bytes());
-            LinkOwner { session: Some(id), ..person(2) }
-        };
         for n in 0..=MAX_OWNERS {
             uris.learn(session(n), "r:1", &backend);
         }
         assert!(uris.get(person(1), "r:1").is_some());
         assert_eq!(uris.0.lock().links.len(), MAX_OWNERS_PER_PRINCIPAL + 1);
-        let long = |n: usize| format!("{n:x<width$}", width = MAX_URI_BYTES);
         for n in 0..60 {
             for link in 0..MAX_PER_OWNER {
                 uris.learn(session(n), &long(link), &backend);
