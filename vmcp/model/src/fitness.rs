@@ -19,6 +19,7 @@ mod schema;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use vmcp_json::object::Object;
+use vmcp_wire::letter_case::first_misspelled;
 
 use schema::{Role, Schema};
 
@@ -28,6 +29,8 @@ const MAX_FINDINGS: usize = 4;
 const TASK_SUPPORT: [&str; 3] = ["required", "optional", "forbidden"];
 /// Annotations that are true or false.
 const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+/// Address of an icon.
+const SOURCE: &str = "src";
 /// Keys that lists may leave out; clients refuse `null` for them.
 const OPTIONAL_KEYS: [&str; 7] =
     ["title", "description", "outputSchema", "annotations", "icons", "execution", "_meta"];
@@ -157,7 +160,11 @@ impl Findings {
 /// True for a list of icons that clients may fetch and draw.
 pub(crate) fn are_icons(json: &str) -> bool {
     let icons = serde_json::from_str::<Vec<Map<String, Value>>>(json);
-    let is_icon = |icon: &Map<String, Value>| icon.get("src").and_then(Value::as_str).is_some_and(is_picture);
+    let is_icon = |icon: &Map<String, Value>| {
+        // Clients in Go and .NET would draw the picture of `Src`.
+        first_misspelled(icon.keys().map(String::as_str), &[SOURCE]).is_none()
+            && icon.get(SOURCE).and_then(Value::as_str).is_some_and(is_picture)
+    };
     icons.is_ok_and(|icons| icons.iter().all(is_icon))
 }
 
@@ -195,12 +202,14 @@ fn is_execution(json: &str) -> bool {
     })
 }
 
-/// Returns annotations without `null` and members of the wrong type; `None` if all members fit. A hint that
-/// is `true` or `false` as text becomes the value.
+/// Returns annotations without `null`, members of the wrong type and hints in another letter case; `None` if
+/// all members fit. A hint that is `true` or `false` as text becomes the value.
 fn mended_annotations(json: &str) -> Option<String> {
     let object = Object::parse_valid(json).ok()?;
     let misfits = |key: &&str| match object.text(key) {
         None | Some("null") => true,
+        // Clients in Go and .NET would take it for the hint, which policies have not seen.
+        Some(_) if first_misspelled([*key], &HINTS).is_some() => true,
         Some(json) if HINTS.contains(key) => !matches!(json, "true" | "false"),
         Some(json) => *key == "title" && !json.starts_with('"'),
     };

@@ -253,7 +253,13 @@ impl<'a> Authorized<'a> {
         }
         let is_read = webhooks::read_result(self.context, &self.target);
         let stream = stream && !is_read;
-        let way = send::Way { context: self.context, target: &self.target, span: &span, stream, is_read };
+        let way = send::AuthorizedTarget {
+            context: self.context,
+            target: &self.target,
+            span: &span,
+            stream,
+            is_read,
+        };
         let mut answer = traces::in_span(pin!(send::run(way, params, &mut self.recorder)), &span).await;
         if is_read && let Ok(response) = answer {
             let (context, record) = (self.context, self.recorder.record());

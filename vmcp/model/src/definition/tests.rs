@@ -134,6 +134,7 @@ fn a_key_in_another_letter_case_rejects_a_definition() {
         assert_eq!(Prompt::parse(raw(json)).unwrap_err(), expected);
     }
     assert!(Resource::parse(raw(r#"{"uri":"a:b","name":"a","URI":"a:c"}"#)).is_err());
+    assert!(Prompt::parse(raw(r#"{"name":"a","Icons":[{"src":"javascript:alert(1)"}]}"#)).is_err());
     assert!(
         ResourceTemplate::parse(raw(r#"{"uriTemplate":"a:{b}","name":"a","uritemplate":"c:{d}"}"#)).is_err()
     );

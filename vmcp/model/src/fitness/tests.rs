@@ -195,6 +195,7 @@ fn decorations_that_clients_refuse_are_left_out() {
         ("icons", json!([{"src": "https://a.example/i.png"}, {"src": "javascript:alert(1)"}])),
         ("icons", json!([{"src": " java\nscript:alert(1)"}])),
         ("icons", json!([{"src": "FILE:///etc/passwd"}])),
+        ("icons", json!([{"src": "https://a.example/i.png", "Src": "javascript:alert(1)"}])),
         ("icons", json!([{"src": "ms-settings:privacy"}])),
         ("icons", json!([{"src": "data:text/html,<script>x</script>"}])),
         ("execution", json!({"taskSupport": "maybe"})),
@@ -219,6 +220,10 @@ fn decorations_that_clients_refuse_are_left_out() {
     }
     let hints = json!({"name": "t", "inputSchema": {"type": "object"}, "annotations": {"title": null, "readOnlyHint": true}});
     assert_eq!(listed(&fitness(&hints).unwrap(), "annotations"), json!({"readOnlyHint": true}));
+    let spelled = json!({"name": "t", "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": false, "ReadOnlyHint": true, "Audience": "x"}});
+    let left = json!({"readOnlyHint": false, "Audience": "x"});
+    assert_eq!(listed(&fitness(&spelled).unwrap(), "annotations"), left);
     let texts = json!({"name": "t", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": "false",
         "destructiveHint": "true", "openWorldHint": 1, "title": 2, "other": "x"}});
     let mended = json!({"readOnlyHint": false, "destructiveHint": true, "other": "x"});

@@ -26,13 +26,14 @@ pub(super) const META: [&str; 7] = [
 /// Keys of the reference, the argument and the context of `completion/complete`.
 pub(super) const COMPLETION_MEMBERS: [&str; 5] = ["type", "name", "uri", "value", "arguments"];
 /// Keys of definitions that a gateway reads, changes or judges.
-pub const DEFINITION: [&str; 11] = [
+pub const DEFINITION: [&str; 12] = [
     "name",
     "title",
     "description",
     "inputSchema",
     "outputSchema",
     "annotations",
+    "icons",
     "execution",
     "arguments",
     "uri",

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use vmcp_script::protocol::Finished;
 
 use super::call_arguments::CodeArguments;
-use super::{Part, PartEnd, report, run_part, unless_cancelled};
+use super::{PartEnd, ScriptPart, report, run_part, unless_cancelled};
 use crate::caller::CallContext;
 use crate::own_tools::arguments::dialect::Dialect;
 
@@ -40,7 +40,7 @@ pub(in crate::own_tools) async fn run(
         is_over_rows: true,
         start_failure: None,
     };
-    let part = run_part(context, None, &arguments, Part::New);
+    let part = run_part(context, None, &arguments, ScriptPart::New);
     match unless_cancelled(context.caller, Box::pin(part)).await?? {
         PartEnd::Ended { ran, start_failure, .. } => {
             let warning = start_failure.as_deref().map(report::warning);

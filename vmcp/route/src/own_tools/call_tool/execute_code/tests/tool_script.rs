@@ -158,9 +158,9 @@ async fn references_in_data_stand_for_their_values() {
     let data = |reference: &str| json!({ "rows": { "$result_ref": reference, "path": "$.rows" }, "n": 1 });
     let with = |data: Value| CodeArguments { data: data.as_object().unwrap().clone(), ..arguments() };
     let mut known = with(data(&reference));
-    assert!(prepare(context, &Part::New, &mut known).await.is_ok());
+    assert!(prepare(context, &ScriptPart::New, &mut known).await.is_ok());
     assert_eq!(Value::Object(known.data), json!({ "rows": [5, 6], "n": 1 }));
     let mut unknown = with(data("res_AAAAAAAAAAAAAAAAAAAAAA"));
-    let refused = prepare(context, &Part::New, &mut unknown).await.err().unwrap();
+    let refused = prepare(context, &ScriptPart::New, &mut unknown).await.err().unwrap();
     assert!(refused.contains("result_ref is unknown"), "{refused}");
 }
