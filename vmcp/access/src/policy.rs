@@ -46,7 +46,7 @@ use vmcp_config::Authz;
 
 use crate::exact_json::Entries;
 use crate::identity::{Identity, KnownIdentity};
-use evaluation::{Facts, Wanted, Way};
+use evaluation::{EvaluationMode, Facts, SoughtAnswer};
 use parsed::ParsedPolicies;
 pub use parsed::findings;
 pub use question::{Attribute, Kind, Question};
@@ -274,36 +274,38 @@ impl CedarPolicy {
     /// that its own source gives it, while a `permit` needs the names that tell it from clients of other
     /// sources.
     fn decide_by(&self, subject: &Subject, question: &Question<'_>, all: bool) -> Verdict {
-        let verdict = self.decide_as(subject, question, Way { all, wanted: Wanted::Decision });
+        let verdict =
+            self.decide_as(subject, question, EvaluationMode { all, wanted: SoughtAnswer::Decision });
         match subject.bare.as_deref().filter(|_| verdict.allowed) {
             None => verdict,
             Some(bare) => {
-                let objection = self.decide_as(bare, question, Way { all, wanted: Wanted::Objection });
+                let objection =
+                    self.decide_as(bare, question, EvaluationMode { all, wanted: SoughtAnswer::Objection });
                 if objection.allowed { verdict } else { objection }
             }
         }
     }
 
-    fn decide_as(&self, subject: &Subject, question: &Question<'_>, way: Way) -> Verdict {
+    fn decide_as(&self, subject: &Subject, question: &Question<'_>, mode: EvaluationMode) -> Verdict {
         let Some(arguments) = question.parsed_arguments() else {
             return Verdict::failed(
                 FailureKind::Arguments,
                 "the arguments are no object, or name a key twice",
             );
         };
-        if let Some((kind, text)) = subject.fault(question, &self.rules, way.all) {
+        if let Some((kind, text)) = subject.fault(question, &self.rules, mode.all) {
             return Verdict::failed(kind, text);
         }
-        let reads = subject.reads(question, &self.rules, way.all);
+        let reads = subject.reads(question, &self.rules, mode.all);
         // Asked with each search: where arguments cannot matter, the answer is that of the first time.
         if question.is_own_tool() && !reads.reads_arguments() {
             let nothing = values::Attributes::new();
             let facts = Facts { context: &subject.list_context, arguments: &nothing };
-            let policies = subject.exact(question.kind, way.all);
-            let ask = || self.ask(subject, policies, question, facts, way.wanted);
-            return subject.own_verdict(question.name, way.all, ask);
+            let policies = subject.exact(question.kind, mode.all);
+            let ask = || self.ask(subject, policies, question, facts, mode.wanted);
+            return subject.own_verdict(question.name, mode.all, ask);
         }
-        self.decide_spellings(subject, question, arguments, (&reads, way))
+        self.decide_spellings(subject, question, arguments, (&reads, mode))
     }
 
     /// Decides about the normal spelling of item and arguments; further spellings may be forbidden.
@@ -312,7 +314,7 @@ impl CedarPolicy {
         subject: &Subject,
         question: &Question<'_>,
         arguments: Entries,
-        (reads, way): (&Reads, Way),
+        (reads, mode): (&Reads, EvaluationMode),
     ) -> Verdict {
         let Ok(names) = evaluation::names(question) else {
             return Verdict::failed(FailureKind::Uri, "the URI has no normal form, or leaves its root");
@@ -324,7 +326,7 @@ impl CedarPolicy {
             let text = "an argument is a path that servers may resolve in different ways";
             return Verdict::failed(FailureKind::Arguments, text);
         };
-        let policies = subject.exact(question.kind, way.all);
+        let policies = subject.exact(question.kind, mode.all);
         let mut decided: Option<Verdict> = None;
         for arguments in &combinations {
             let arguments = match values::arguments(arguments, reads) {
@@ -337,7 +339,7 @@ impl CedarPolicy {
             };
             let facts = Facts { context: &context, arguments: &arguments.flat };
             for name in &names {
-                let wanted = if decided.is_none() { way.wanted } else { Wanted::Objection };
+                let wanted = if decided.is_none() { mode.wanted } else { SoughtAnswer::Objection };
                 let verdict = self.ask(subject, policies, &question.spelled(name), facts, wanted);
                 if !verdict.allowed {
                     return verdict;
@@ -352,14 +354,14 @@ impl CedarPolicy {
     pub fn could_allow(&self, subject: &Subject, question: &Question<'_>) -> bool {
         let bare = || subject.bare.as_deref();
         !self.rules.settings.enforce
-            || (self.could_allow_as(subject, question, Wanted::Decision)
-                && bare().is_none_or(|bare| self.could_allow_as(bare, question, Wanted::Objection)))
+            || (self.could_allow_as(subject, question, SoughtAnswer::Decision)
+                && bare().is_none_or(|bare| self.could_allow_as(bare, question, SoughtAnswer::Objection)))
     }
 
-    fn could_allow_as(&self, subject: &Subject, question: &Question<'_>, first: Wanted) -> bool {
+    fn could_allow_as(&self, subject: &Subject, question: &Question<'_>, first: SoughtAnswer) -> bool {
         let policies = subject.for_lists(question.kind);
         if policies.is_empty() {
-            return question.is_own_tool() || first == Wanted::Objection;
+            return question.is_own_tool() || first == SoughtAnswer::Objection;
         }
         if subject.fault(question, &self.rules, false).is_some() {
             return false;
@@ -368,7 +370,7 @@ impl CedarPolicy {
         let facts = Facts { context: &subject.list_context, arguments: &arguments };
         let Ok(names) = evaluation::names(question) else { return false };
         names.iter().enumerate().all(|(number, name)| {
-            let wanted = if number == 0 { first } else { Wanted::Objection };
+            let wanted = if number == 0 { first } else { SoughtAnswer::Objection };
             self.ask(subject, policies, &question.spelled(name), facts, wanted).allowed
         })
     }
