@@ -36,7 +36,7 @@ use vmcp_config::Secret;
 
 use self::cluster_link::ClusterLink;
 use self::own_commands::OwnCommands;
-use self::shared_server::{LocalServer, Place, SharedServer};
+use self::shared_server::{LocalServer, ServerPlace, SharedServer};
 use super::serve::served;
 use crate::cli::completions::candidates;
 use crate::cli::connection::duration;
@@ -97,14 +97,14 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         global.start_logs()?;
         let commands = OwnCommands::of_cluster(installed_program()?, server.options());
         let link = ClusterLink { server, profile, token, absent: Mutex::default() };
-        return carry(SharedServer { place: Place::Cluster(link), commands });
+        return carry(SharedServer { place: ServerPlace::Cluster(link), commands });
     }
     let config = std::path::absolute(global.config_or_running()?)?;
     served::refuse_loop(&served::digest_of(&config), std::env::var(SERVED_VARIABLE).ok().as_deref())?;
     global.start_logs()?;
     let options = global.serve_options()?;
     let commands = OwnCommands::new(installed_program()?, &config, options, end_after_idle);
-    carry(SharedServer { place: Place::Local(LocalServer { config, profile }), commands })
+    carry(SharedServer { place: ServerPlace::Local(LocalServer { config, profile }), commands })
 }
 
 /// Carries the messages of the client on standard input and output.
