@@ -74,10 +74,9 @@ pub(crate) fn verify<'a>(
 pub(super) fn check_issued(claims: &Map<String, Value>, issuer: &OidcIssuer) -> Result<(), TokenError> {
     let latest = now().saturating_add(issuer.clock_skew.as_secs()).saturating_add(MAX_AHEAD_SECS);
     match claims.get("iat").map(Value::as_f64) {
-        None => Ok(()),
         Some(None) => Err(TokenError::Malformed),
         Some(Some(at)) if at > latest as f64 => Err(TokenError::NotYet),
-        Some(Some(_)) => Ok(()),
+        None | Some(Some(_)) => Ok(()),
     }
 }
 

@@ -169,6 +169,6 @@ fn a_word_that_no_document_has_is_searched_by_its_parts() {
     assert_eq!(found(long, None), [0; 0], "a longer text has other words");
     let whole = document("", "create_issue", "", &[]);
     let (whole, cut) =
-        (scores(&[whole.clone()], "create issue", None), scores(&[whole], "createissue", None));
+        (scores(std::slice::from_ref(&whole), "create issue", None), scores(&[whole], "createissue", None));
     assert!(cut[0] > 0.0 && cut[0] < whole[0], "{cut:?} {whole:?}");
 }
