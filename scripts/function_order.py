@@ -111,10 +111,15 @@ def functions_of(program):
     return {entry[2] for entry in entries if len(entry) == 3 and entry[1] in "tTwW"}
 
 
-def dump(process):
+def dump(process, part):
+    """Has callgrind write the functions since the last dump to a file, which ends with their totals."""
     subprocess.run(["callgrind_control", "--dump", str(process.pid)], stdout=subprocess.DEVNULL, check=True)
     # The control program returns when the dump begins.
-    time.sleep(2)
+    until = time.monotonic() + START_TIMEOUT
+    while not part.exists() or "\ntotals: " not in part.read_text(errors="replace"):
+        if time.monotonic() > until:
+            raise RuntimeError(f"no dump in {part}")
+        time.sleep(0.2)
 
 
 def profile(vmcp, fixture, home):
@@ -142,10 +147,10 @@ def profile(vmcp, fixture, home):
                 try:
                     session = when_listed(port)
                     time.sleep(SETTLE_TIME)
-                    dump(process)
+                    dump(process, home / "out.1")
                     use(session)
                     use(Client(port, modern=True))
-                    dump(process)
+                    dump(process, home / "out.2")
                 finally:
                     process.kill()
         finally:

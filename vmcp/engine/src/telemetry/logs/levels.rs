@@ -94,7 +94,7 @@ pub enum LevelError {
     )]
     UnknownModule(String),
     /// The module has the level of the start.
-    #[error("module: `{0}` has no level of its own")]
+    #[error("module: `{0}` has no level of its own; `GET /admin/log-level` lists the modules that have one")]
     Unchanged(String),
     /// Too many modules have levels of their own.
     #[error("module: 32 modules have a level of their own already; go back to the start's with `reset`")]

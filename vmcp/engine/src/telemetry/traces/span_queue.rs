@@ -28,11 +28,12 @@ use super::open_span::OpenSpan;
 use super::span_message::{BATCH_BYTES, ResourceMessage, SpanBatch};
 use crate::telemetry::otlp::losses::{CollectorState, Signal};
 
-/// Bytes of spans that wait for the collector, 8 MiB and the rest of the last spans: a `tracestate` of a
+/// Bytes of spans that wait for the collector, 12 MiB and the rest of the last spans: a `tracestate` of a
 /// client has any length.
-const MAX_WAITING_BYTES: usize = 8 << 20;
-/// Bytes of full batches, those of the request under way included.
-const MAX_FULL_BYTES: usize = MAX_WAITING_BYTES - (SHARDS + 1) * BATCH_BYTES;
+const MAX_WAITING_BYTES: usize = 12 << 20;
+/// Bytes of full batches from which on threads hand no batch over. Beside these wait the batch that passed
+/// the limit, the open batches that the interval took, and those that were filled since.
+const MAX_FULL_BYTES: usize = MAX_WAITING_BYTES - (2 * SHARDS + 1) * BATCH_BYTES;
 /// Number of open batches. More threads than these share them.
 const SHARDS: usize = 8;
 /// Bytes of the memory of a full batch, unless its last span is a large one.

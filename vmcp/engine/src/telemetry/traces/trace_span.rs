@@ -139,12 +139,12 @@ impl TraceSpan {
             return Self::start(exporter, |memory| begin(memory, exporter.sampling), fill);
         }
         let mut work = Some((begin, fill));
-        let begun = dispatcher::get_default(|subscriber| {
+        let span = dispatcher::get_default(|subscriber| {
             let exporter = &subscriber.downcast_ref::<SpanEvents>()?.exporter;
             let (begin, fill) = work.take()?;
             Some(Self::start(exporter, |memory| begin(memory, exporter.sampling), fill))
         });
-        begun.unwrap_or_default()
+        span.unwrap_or_default()
     }
 
     /// Begins a span below this one.
