@@ -28,7 +28,7 @@ pub(super) fn begin(dispatch: Dispatch<'_>, subject: Option<&str>, trace: &Incom
     Operation::begin(edge.engine.metrics(), &start)
 }
 
-/// The sender of a message that its transport handles itself.
+/// The sender of a message, as telemetry names it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sender {
     /// The revision that the message is of.
@@ -71,7 +71,7 @@ pub(crate) fn begin_message(
     Operation::begin(edge.engine.metrics(), &start)
 }
 
-/// Ends the operation of such a message.
+/// Ends the operation of a message that has no handler.
 pub(crate) fn settle(operation: &mut Operation, result: Result<(), &RpcError>) {
     operation.settle(
         result.err().map(|error| {
