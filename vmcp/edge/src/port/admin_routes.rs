@@ -110,7 +110,7 @@ pub const ADMIN_ROUTES: [AdminRoute; 41] = [
         query: "`backend` and `tool`, by its own name; `hash` of `/admin/tools/changes`: that definition alone",
         answer: "text/plain",
         purpose: "Trusts the changed definition of a tool that is hidden under `onToolChange: Quarantine`: 200, 404 \
-                  if none waits for approval, 409 if none with this `hash` does, 400 without both names.",
+                  if none waits for approval, 409 if none with this `hash` does, 400 without both names or with another parameter.",
     },
     AdminRoute {
         method: "GET",

@@ -135,7 +135,7 @@ impl Conversation {
             forwarded: peer.forwarded.clone(),
             era: peer.era,
             client: facts,
-            // Set by the dispatch, whose span is between.
+            // The dispatch sets both: it begins the span of the request.
             trace: TraceContext::default(),
             trace_id: None,
             // On stdio a modern client has a session too, for cancellation; to backends a session would mean

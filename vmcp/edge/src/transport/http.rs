@@ -125,14 +125,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
                 && request.method() == methods::INITIALIZE
             {
                 // Boxed: rare, and its state is not that of a call.
-                Box::pin(edge.engine.learn_legacy_capabilities()).await;
-                if let Err(limited) =
-                    dispatch::within_rate(&snapshot, &principal, methods::INITIALIZE, "").await
-                {
-                    return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
-                }
-                edge.engine.prepare(&edge.engine.snapshot(), &principal).await;
-                return initialize(edge, &principal, request, &head, port);
+                return Box::pin(initialize(edge, &snapshot, &principal, request, &head, port)).await;
             }
             match session(edge, &ring, &principal, &head.headers) {
                 Ok(known) => Peer::legacy(&known, style, edge.push.router.level(known.session.id)),
@@ -187,8 +180,9 @@ async fn receive(service: &McpService, request: Received) -> Response {
 }
 
 /// Handles `initialize`, which opens a session; its id goes into a response header.
-fn initialize(
+async fn initialize(
     edge: &Edge,
+    snapshot: &Snapshot,
     principal: &Principal,
     request: &OwnedRequest,
     head: &Parts,
@@ -204,6 +198,12 @@ fn initialize(
     };
     let trace = trace::of_http(request.params().meta(), &head.headers);
     let mut operation = begin_message(edge, &sender, methods::INITIALIZE, Some(request.id()), &trace);
+    edge.engine.learn_legacy_capabilities().await;
+    if let Err(limited) = dispatch::within_rate(snapshot, principal, methods::INITIALIZE, "").await {
+        operation::settle(&mut operation, Err(&limited));
+        return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
+    }
+    edge.engine.prepare(&edge.engine.snapshot(), principal).await;
     let opened = handshake::initialize(edge, principal, request.params());
     operation::settle(&mut operation, opened.as_ref().map(|_| ()));
     match opened {
@@ -279,17 +279,18 @@ async fn answer(
             if !refuse::accepts_streams(headers) {
                 return refuse::streams_only();
             }
-            if let Err(limited) = dispatch::within_rate(&snapshot, &peer.principal, methods::LISTEN, "").await
-            {
-                return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
-            }
             let trace = trace::of_http(request.params().meta(), headers);
             let sender = Sender::from(&peer);
-            // It ends with the acknowledgment: the stream may stay open for days.
             let mut operation = begin_message(edge, &sender, methods::LISTEN, Some(request.id()), &trace);
+            if let Err(limited) = dispatch::within_rate(&snapshot, &peer.principal, methods::LISTEN, "").await
+            {
+                operation::settle(&mut operation, Err(&limited));
+                return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
+            }
             let cancel = CancellationToken::new();
             let stream = streams::listen_stream(&edge.push, &peer, request.params(), request.id(), cancel);
-            operation.settle(None);
+            // It ends with the acknowledgment.
+            let stream = operation::until_first_message(stream, operation);
             let credential = StreamCredential::of(&edge.engine, head, &peer.principal.identity, None);
             return respond::stream(while_credentials_last(stream, credential));
         }

@@ -288,8 +288,8 @@ impl Connection {
 
     /// Handles `initialize`. The first one also opens the push stream.
     async fn initialize(&mut self, request: &OwnedRequest) {
-        self.edge.engine.learn_legacy_capabilities().await;
         let mut operation = self.begin(handshake::negotiated(request.params()), request);
+        self.edge.engine.learn_legacy_capabilities().await;
         let opened = handshake::initialize(&self.edge, &self.principal, request.params());
         operation::settle(&mut operation, opened.as_ref().map(|_| ()));
         drop(operation);
@@ -339,19 +339,20 @@ impl Connection {
 
     /// Handles `subscriptions/listen`; a task writes its messages.
     async fn subscribe(&self, request: &OwnedRequest, peer: &Peer) {
+        let mut operation = self.begin(peer.revision, request);
         let cancel = CancellationToken::new();
         let entered = match self.edge.in_flight.enter(self.id, request.id(), &cancel) {
             Ok(entered) => entered,
             Err(limit) => {
-                return self.refuse(Some(request.id()), &limit.into()).await;
+                let error = RpcError::from(limit);
+                operation::settle(&mut operation, Err(&error));
+                return self.refuse(Some(request.id()), &error).await;
             }
         };
         let push = &self.edge.push;
-        // It ends with the acknowledgment: the stream may stay open for days.
-        let mut operation = self.begin(peer.revision, request);
         let messages = streams::listen_stream(push, peer, request.params(), request.id(), cancel);
-        operation.settle(None);
-        drop(operation);
+        // It ends with the acknowledgment.
+        let messages = operation::until_first_message(messages, operation);
         let (sender, closing, edge) = (self.sender.clone(), self.closing.clone(), Arc::clone(&self.edge));
         self.tasks.spawn(async move {
             write_until_gone(messages, &sender, &closing, &edge).await;

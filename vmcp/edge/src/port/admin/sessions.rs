@@ -17,8 +17,9 @@ use vmcp_engine::telemetry::tool_metrics::report::MetricsScope;
 /// Time that an order holds, unless it says so.
 const DEFAULT_LIFE: Duration = Duration::from_hours(24);
 
-/// The query `?subject=NAME&issuer=URL&jti=ID&for=24h`.
+/// The query `?subject=NAME&issuer=URL&jti=ID&for=24h`. A misspelled `issuer` would mean all issuers.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Order {
     subject: Option<String>,
     issuer: Option<String>,

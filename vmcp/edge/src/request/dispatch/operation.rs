@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use futures::StreamExt as _;
+use futures::stream::Stream;
 use serde_json::value::RawValue;
 use vmcp_backend::SessionId;
 use vmcp_engine::engine::Snapshot;
@@ -28,7 +30,7 @@ pub(super) fn begin(dispatch: Dispatch<'_>, subject: Option<&str>, trace: &Incom
     Operation::begin(edge.engine.metrics(), &start)
 }
 
-/// The sender of a message that its transport handles itself.
+/// The sender of a message, as telemetry names it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sender {
     /// The revision that the message is of.
@@ -71,13 +73,27 @@ pub(crate) fn begin_message(
     Operation::begin(edge.engine.metrics(), &start)
 }
 
-/// Ends the operation of such a message.
+/// Ends the operation of a message that has no handler.
 pub(crate) fn settle(operation: &mut Operation, result: Result<(), &RpcError>) {
     operation.settle(
         result.err().map(|error| {
             Box::new(OperationFailure::Rpc { code: error.code, message: error.message.clone() })
         }),
     );
+}
+
+/// Ends an operation with the first message of the stream that answers it: a stream may stay open for days.
+/// Dropped before, the stream counts as cancelled.
+pub(crate) fn until_first_message<S: Stream>(
+    stream: S,
+    operation: Operation,
+) -> impl Stream<Item = S::Item> + use<S> {
+    let mut operation = Some(operation);
+    stream.inspect(move |_| {
+        if let Some(mut operation) = operation.take() {
+            operation.settle(None);
+        }
+    })
 }
 
 /// Returns the facts of a message without an id and a target.
@@ -123,5 +139,40 @@ fn target<'a>(
             OperationTarget::Resource(subject)
         }
         _ => OperationTarget::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::{FutureExt as _, stream};
+    use vmcp_engine::telemetry::TCP;
+    use vmcp_engine::telemetry::metrics::Metrics;
+
+    use super::*;
+
+    fn listening(metrics: &Arc<Metrics>) -> Operation {
+        let (revision, transport) = (Revision::MODERN, TCP);
+        let sender =
+            Sender { revision, transport, http_version: None, session: None, address: None, port: None };
+        Operation::begin(metrics, &of_sender(&sender, methods::LISTEN, &IncomingTrace::default()))
+    }
+
+    #[test]
+    fn a_stream_is_an_operation_until_its_first_message() {
+        let metrics = Arc::<Metrics>::default();
+        let is_counted = |error: &str| {
+            let (begin, label) =
+                ("mcp_server_operation_duration_seconds_count", format!("error_type=\"{error}\""));
+            metrics.encode().lines().any(|line| line.starts_with(begin) && line.contains(&label))
+        };
+        let messages = stream::iter([1, 2]).chain(stream::pending());
+        let mut messages = until_first_message(messages, listening(&metrics));
+        assert!(!is_counted(""), "the acknowledgment is not there yet");
+        assert_eq!(messages.next().now_or_never(), Some(Some(1)));
+        assert!(is_counted(""), "the stream goes on");
+        drop(until_first_message(stream::pending::<()>(), listening(&metrics)));
+        assert!(is_counted("cancelled"));
     }
 }

@@ -208,6 +208,21 @@ async fn a_tool_without_a_counted_call_is_not_found() {
 }
 
 #[tokio::test]
+async fn an_order_with_a_misspelled_parameter_is_refused() {
+    let router = router(Admin::new(engine(KEYWORDS).await, None), ([127, 0, 0, 1], 0).into());
+    let order = async |path: &str| {
+        let request = Request::post(path).header(header::HOST, "localhost:9090").body(Body::empty()).unwrap();
+        router.clone().oneshot(request).await.unwrap().status().as_u16()
+    };
+    let approve = "/admin/tools/approve?backend=jira&tool=search";
+    assert_eq!(order(&format!("{approve}&hash=a")).await, 409, "no definition waits");
+    assert_eq!(order(&format!("{approve}&hahs=a")).await, 400);
+    for path in ["/admin/sessions/end", "/admin/sessions/allow"] {
+        assert_eq!(order(&format!("{path}?subject=alice&isuer=https://idp.example")).await, 400, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn who_changed_the_log_level_to_what_is_on_record() {
     // A process without a log refuses the change.
     let _log = vmcp_engine::telemetry::recent::filter::<tracing::subscriber::NoSubscriber>();
