@@ -11,7 +11,7 @@ const MAX_EXPRESSIONS: usize = 16;
 /// Bytes of literals that one match compares, for each byte of the URI; a template with more work fits
 /// nothing. A literal of one repeated character would else be compared whole at each place of such a URI.
 const MAX_COMPARED_PER_BYTE: usize = 32;
-/// Bytes that it compares besides.
+/// Bytes of literals that one match compares on top of these.
 const MIN_COMPARED: usize = 4096;
 
 /// Returns true if `uri` fits `template`. The work is linear in the length of the URI.

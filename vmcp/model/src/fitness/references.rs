@@ -13,6 +13,8 @@ const KNOWN_SCHEMA: &str = "http://json-schema.org/draft-07/schema";
 
 /// Longest name of a part, in bytes, whose ends are looked up too; a longer one is compared whole.
 const MAX_NAME_BYTES: usize = 512;
+/// Most ends of a name that are looked up, the shortest ones. A name of slashes alone has one for each byte.
+const MAX_ENDS: usize = 16;
 
 /// Returns the references of a schema that lead nowhere.
 pub(super) fn unresolved(root: &Value) -> Vec<String> {
@@ -60,12 +62,13 @@ fn collect<'a>(
     }
 }
 
-/// Returns the names, and their ends behind each slash: a schema may name its parts by URI, and refer to them
-/// by relative ones. A set, because a schema may have thousands of both.
+/// Returns the names, and their ends behind their last slashes: a schema may name its parts by URI, and refer
+/// to them by relative ones. A set, because a schema may have thousands of both.
 fn ends(names: &HashSet<String>) -> HashSet<&str> {
     let mut ends: HashSet<&str> = names.iter().map(String::as_str).collect();
     for name in names.iter().filter(|name| name.len() <= MAX_NAME_BYTES) {
-        ends.extend(name.match_indices('/').filter_map(|(at, _)| name.get(at + 1..)));
+        let cuts = name.rmatch_indices('/').take(MAX_ENDS);
+        ends.extend(cuts.filter_map(|(at, _)| name.get(at + 1..)));
     }
     ends
 }
@@ -116,6 +119,12 @@ mod tests {
                 { "$ref": "arts/a.json" }],
         });
         assert_eq!(unresolved(&schema), [".json", "arts/a.json"]);
+        let deep = |folders: usize| format!("{}z", "d/".repeat(folders));
+        let schema = json!({
+            "$id": deep(100),
+            "anyOf": [{ "$ref": deep(MAX_ENDS - 1) }, { "$ref": deep(MAX_ENDS) }],
+        });
+        assert_eq!(unresolved(&schema), [deep(MAX_ENDS)], "few ends of a long name");
     }
 
     #[test]

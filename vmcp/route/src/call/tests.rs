@@ -256,9 +256,8 @@ async fn a_caller_that_goes_away_leaves_a_record_of_its_call() {
     let seen = Arc::<SeenCalls>::default();
     let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
     let engine = engine_with(&backends(&[("s", &server.url)], KEYWORDS), options).await;
-    let trace = format!("00-{}-00f067aa0ba902b7-01", "4bf92f3577b34da6a3ce929d0e0e4736");
-    let mut caller = Caller::default();
-    caller.trace.traceparent = Some(trace.into());
+    let trace_id = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736_u128.to_be_bytes();
+    let caller = Caller { trace_id: Some(trace_id), ..Caller::default() };
     let slow = call_with(&engine, &caller, json!({"name": "s_slow"}));
     let gone = timeout(Duration::from_millis(300), slow).await;
     assert!(gone.is_err(), "{gone:?}");

@@ -77,8 +77,9 @@ pub(in crate::own_tools) async fn answer_as<T: Serialize>(
     settled(recorder, arguments, done, result)
 }
 
-/// True for an own tool that changes something, or hands out results of backends: with `audit.failClosed` its
-/// begin is on record before. Calls of backends by other own tools have a begin of their own.
+/// True for an own tool that changes servers, definitions or sessions, or hands out results of backends: with
+/// `audit.failClosed` its begin is on record before. Calls of backends by other own tools have a begin of
+/// their own.
 fn begins_on_record(origin: Origin) -> bool {
     let Origin::Own(tool) = origin else { return false };
     let hands_out =

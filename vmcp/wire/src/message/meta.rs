@@ -169,7 +169,7 @@ fn is_state_key(key: &str) -> bool {
     }
 }
 
-/// True for a value: printable ASCII that the list has no use for.
+/// True for a value: printable ASCII, but for the comma and the equals sign.
 fn is_state_value(value: &str) -> bool {
     let is_part = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b',' | b'=');
     (1..=256).contains(&value.len()) && value.bytes().all(is_part)
