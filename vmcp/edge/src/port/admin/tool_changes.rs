@@ -17,8 +17,9 @@ pub(super) struct ChangedToolFilter {
     tool: Option<String>,
 }
 
-/// The query `?backend=NAME&tool=NAME&hash=HASH`.
+/// The query `?backend=NAME&tool=NAME&hash=HASH`. A misspelled `hash` would approve any definition.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Approval {
     backend: Option<String>,
     tool: Option<String>,
