@@ -314,7 +314,7 @@ fn ways_on(call: &Call) -> Markup {
                 li { a href=(link("calls", &[("tool", &call.item), EXACT, ("outcome", "failed")])) { "Failures of the tool" } }
             }
             @if !call.server.is_empty() {
-                li { a href=(links::server(&call.server)) { "The server" } }
+                @if call.server != links::COMPOSITE { li { a href=(links::server(&call.server)) { "The server" } } }
                 li { a href=(link("calls", &[("server", &call.server)])) { "Calls of the server" } }
             }
             li { a href=(links::calls_of(&call.who)) { "Calls of this caller" } }
@@ -452,6 +452,8 @@ mod tests {
         let of_profile = Call { facts: vec![(PROFILE.to_owned(), "p&q".to_owned())], ..sample() };
         let shown = call(&Frame::default(), &of_profile);
         assert!(shown.contains("issuer=https%3A%2F%2Fa&amp;profile=p%26q#access"), "{shown}");
+        let composite = Call { server: links::COMPOSITE.to_owned(), ..sample() };
+        assert!(!call(&Frame::default(), &composite).contains("/console/server?"), "it has no page");
         let denied = Call { outcome: "denied".to_owned(), issuer: String::new(), ..of_profile };
         let shown = call(&Frame::default(), &denied);
         assert!(shown.contains("&amp;profile=p%26q#access\">Why may this client not call it?"), "{shown}");

@@ -234,7 +234,8 @@ fn values(explanation: &Explanation) -> Markup {
 fn verdict_text(verdict: &Verdict, limit: usize) -> String {
     match verdict {
         Verdict::Unknown => {
-            "is offered by no server: check the name on the page “Tools”, and the state of its server."
+            "is offered by no server, or by several under other names: check the name on the page “Tools”, and the \
+             state of its server."
                 .to_owned()
         }
         Verdict::OwnTool => {

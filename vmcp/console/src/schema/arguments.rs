@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use super::answer::required_defaults;
 use super::choices::{entries, texts};
 use super::effective::{effective, types};
 use super::members::members;
@@ -24,16 +25,22 @@ const ALL: &str = "arguments";
 /// Reads the arguments from the pairs of a form. An empty field leaves its argument out; several values of
 /// one field are a list. The error names the field and what it should hold.
 pub fn arguments(schema: &Value, pairs: &[(String, String)]) -> Result<Map<String, Value>, String> {
-    let mut arguments = Map::new();
+    let (mut arguments, mut untouched) = (Map::new(), Vec::new());
     if let Some((_, text)) = pairs.iter().find(|(name, value)| name == ALL && !value.trim().is_empty()) {
         let Ok(Value::Object(all)) = serde_json::from_str(text) else {
             return Err("`arguments` must be a JSON object: write one such as {\"limit\": 5}".to_owned());
         };
         arguments = all;
+        untouched = required_defaults(schema);
+        untouched.retain(|(name, _)| arguments.contains_key(name));
     }
     let is_filled = |(_, value): &(&str, &String)| !value.is_empty();
     let properties = members(schema, schema);
     for (name, value) in named(pairs, ARGUMENT_PREFIX).filter(is_filled).take(MAX_VALUES) {
+        // A default that stays in its field replaces no value that a person wrote as JSON.
+        if untouched.iter().any(|(known, default)| known == name && default == value) {
+            continue;
+        }
         let property = properties.schema(name).map_or(&Value::Null, |property| &**property);
         add(schema, &mut arguments, name, property, value)?;
     }
@@ -280,6 +287,20 @@ mod tests {
         let expected =
             [("b", "c"), ("/home/city", "a")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(given(&pairs), expected);
+    }
+
+    #[test]
+    fn a_default_that_stays_in_its_field_replaces_no_value_of_the_json() {
+        let schema =
+            json!({"required": ["limit"], "properties": {"limit": {"type": "integer", "default": 10}}});
+        let read = |limit: &str, all: &str| {
+            let pairs = [("argument.limit", limit), ("arguments", all)];
+            let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            Value::Object(arguments(&schema, &pairs).unwrap())
+        };
+        assert_eq!(read("10", "{\"limit\": 5}"), json!({"limit": 5}));
+        assert_eq!(read("20", "{\"limit\": 5}"), json!({"limit": 20}));
+        assert_eq!(read("10", ""), json!({"limit": 10}));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) struct ChangedToolFilter {
     tool: Option<String>,
 }
 
-/// The query `?backend=NAME&tool=NAME&hash=HASH`. A misspelled `hash` would approve whatever waits.
+/// The query `?backend=NAME&tool=NAME&hash=HASH`. A misspelled `hash` would approve any definition.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Approval {

@@ -30,7 +30,7 @@ use vmcp_engine::engine::Engine;
 use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
-use self::headers::{cookie, cookies};
+use self::headers::cookies;
 use self::wanted_page::is_page;
 use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKeys, name_of};
 use super::trying::waiting_calls::WaitingCalls;
@@ -41,8 +41,6 @@ use crate::port::admin::guard::{AdminGuard, audit, bearer, is_one_of};
 /// Forms to sign in that are read at a time; further ones are answered with 429. Their senders are unknown:
 /// they must leave connections to probes.
 const MAX_ARRIVING_SIGN_INS: usize = 8;
-/// Most cookies of one name that are tried. Another host of the same domain may set some, which open nothing.
-const MAX_COOKIES: usize = 4;
 /// Sign-ins that ask the provider at a time; further ones are answered with 429. Forms with a token have
 /// places of their own: a slow provider locks no holder of a token out.
 const MAX_ASKING_SIGN_INS: usize = 8;
@@ -173,7 +171,7 @@ impl ConsoleDoor {
             return Some((visitor, audit::token_name(token, kind)));
         }
         let name = self.cookie_name();
-        cookies(headers, &name).take(MAX_COOKIES).find_map(|cookie| self.person(cookie))
+        cookies(headers, &name).find_map(|cookie| self.person(cookie))
     }
 
     /// Returns the kind of a token; `None` for an empty or unknown one.
@@ -308,7 +306,7 @@ pub(super) async fn admit(State(door): State<ConsoleDoor>, mut request: Request,
     }
     let is_wrong = request.headers().contains_key(header::AUTHORIZATION);
     let is_order = !matches!(*request.method(), Method::GET | Method::HEAD);
-    let had_session = cookie(request.headers(), &door.cookie_name()).is_some_and(|value| !value.is_empty());
+    let had_session = cookies(request.headers(), &door.cookie_name()).any(|value| !value.is_empty());
     if is_wrong || is_order {
         door.0.guard.record_refusal(&audit::sender(&request), request.uri().path(), is_wrong);
     }

@@ -127,14 +127,11 @@ fn target<'a>(
                 Some(OwnName::Unknown) | None => OperationTarget::UnknownTool(subject),
             },
         },
-        methods::PROMPTS_GET if snapshot.unfiltered().prompt(subject).is_some() => {
+        // The URI template of a resource is the other thing that a completion may be about.
+        methods::PROMPTS_GET | methods::COMPLETE if snapshot.unfiltered().prompt(subject).is_some() => {
             OperationTarget::Prompt(subject)
         }
         methods::PROMPTS_GET => OperationTarget::UnknownPrompt(subject),
-        // The URI template of a resource is the other thing that a completion may be about.
-        methods::COMPLETE if snapshot.unfiltered().prompt(subject).is_some() => {
-            OperationTarget::Prompt(subject)
-        }
         methods::RESOURCES_READ | methods::SUBSCRIBE | methods::UNSUBSCRIBE => {
             OperationTarget::Resource(subject)
         }

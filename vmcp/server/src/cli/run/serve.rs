@@ -116,7 +116,7 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         return Ok(Exit::Done);
     }
     let telemetry = global.start_telemetry(&file.config)?;
-    // As early as they may log.
+    // The databases open while the runtime starts. The log comes first, because opening may warn.
     let databases = OpeningDatabases::begin(&file.config, &Storage::Configured);
     let runtime = tokio::runtime::Runtime::new()?;
     let lookup = global.reference_lookup();

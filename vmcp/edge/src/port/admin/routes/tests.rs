@@ -299,3 +299,18 @@ impl CallObserver for SeenActions {
         self.0.lock().push(format!("{name} {target} {result} {address} {actor:?}"));
     }
 }
+
+#[tokio::test]
+async fn a_misspelled_hash_approves_nothing() {
+    let router = report_routes(Admin::new(engine(KEYWORDS).await, None));
+    for (query, expected) in [
+        ("backend=s&tool=t", 404),
+        ("backend=s&tool=t&hash=00", 409),
+        ("backend=s&tool=t&hsh=00", 400),
+        ("backend=s", 400),
+    ] {
+        let request = Request::post(format!("/admin/tools/approve?{query}")).body(Body::empty()).unwrap();
+        let status = router.clone().oneshot(request).await.unwrap().status();
+        assert_eq!(status.as_u16(), expected, "{query}");
+    }
+}

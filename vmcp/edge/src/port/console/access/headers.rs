@@ -2,6 +2,8 @@
 
 use axum::http::{HeaderMap, header};
 
+/// Most cookies of one name that are tried. Another host of the same domain may set some, which open nothing.
+const MAX_COOKIES: usize = 4;
 /// Attribute that keeps a cookie off plain HTTP.
 pub(super) const SECURE: &str = "; Secure";
 
@@ -13,15 +15,11 @@ pub(super) fn secure_for(headers: &HeaderMap) -> &'static str {
     if is_https { SECURE } else { "" }
 }
 
-/// Returns the first cookie of a request with this name.
-pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &'a str) -> Option<&'a str> {
-    cookies(headers, name).next()
-}
-
-/// Returns the cookies of a request with this name. A client may send several lines, each with several
-/// cookies; one name may have several values, for another host of the same domain may set it too.
+/// Returns the first [`MAX_COOKIES`] cookies of a request with this name. A client may send several lines,
+/// each with several cookies; one name may have several values, for another host of the same domain may set
+/// it too.
 pub(super) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.filter(move |(known, _)| *known == name).map(|(_, value)| value)
+    pairs.filter(move |(known, _)| *known == name).map(|(_, value)| value).take(MAX_COOKIES)
 }

@@ -14,8 +14,9 @@ use vmcp_console::links::ROOT;
 use vmcp_console::pages::sign_in;
 use vmcp_engine::random::now;
 
+use super::headers::cookies;
 use super::wanted_page::is_page;
-use super::{ConsoleDoor, cookie, too_many};
+use super::{ConsoleDoor, too_many};
 use crate::port::admin::guard::audit;
 use crate::port::console::session_key::{ATTEMPT_SECONDS, CookiePerson, SESSION_SECONDS};
 
@@ -81,10 +82,11 @@ pub(in crate::port::console) async fn callback(
         return too_many("too many people sign in at once\n");
     };
     let sender = audit::sender(&request);
-    let begun =
-        cookie(request.headers(), &door.attempt_name()).and_then(|it| door.keys().attempt_of(it, now()));
-    // The state is random and of one use: comparing it tells nothing that another attempt could use.
-    let Some((attempt, next)) = begun.filter(|(attempt, _)| attempt.state == answer.state) else {
+    let begun = cookies(request.headers(), &door.attempt_name())
+        .filter_map(|it| door.keys().attempt_of(it, now()))
+        // The state is random and of one use: comparing it tells nothing that another attempt could use.
+        .find(|(attempt, _)| attempt.state == answer.state);
+    let Some((attempt, next)) = begun else {
         door.record_sign_in(&sender, None, "of no attempt of this browser", true);
         let words = "This sign-in began in another browser, or more than 10 minutes ago, or reached another \
                      replica: begin again.";

@@ -16,7 +16,7 @@ const OF_FORM: &str = "the form is of another page or session";
 
 /// People for whom a route is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum For {
+enum Audience {
     /// Everyone, before a sign-in.
     Everyone,
     /// Everyone who has signed in, to read.
@@ -28,45 +28,45 @@ enum For {
 }
 
 /// Path, as the router has it, with the people for whom it is.
-const ROUTES: [(&str, For); 37] = [
-    ("/console", For::Everyone),
-    ("/console/console.css", For::Everyone),
-    ("/console/console.js", For::Everyone),
-    ("/console/oidc/callback", For::Everyone),
-    ("/console/oidc/start", For::Everyone),
-    ("/console/sign-in", For::Everyone),
-    ("/console/", For::Readers),
-    ("/console/call", For::Readers),
-    ("/console/calls", For::Readers),
-    ("/console/calls/rows", For::Readers),
-    ("/console/clients", For::Readers),
-    ("/console/configuration", For::Readers),
-    ("/console/connect", For::Readers),
-    ("/console/logins", For::Readers),
-    ("/console/logs", For::Readers),
-    ("/console/offer", For::Readers),
-    ("/console/search", For::Readers),
-    ("/console/sent", For::Readers),
-    ("/console/server", For::Readers),
-    ("/console/tool", For::Readers),
-    ("/console/tools", For::Readers),
-    ("/console/try", For::Readers),
-    ("/console/usage", For::Readers),
-    ("/console/wanted", For::Readers),
-    ("/console/{*unknown}", For::Readers),
-    ("/console/approve", For::Operators),
-    ("/console/disable", For::Operators),
-    ("/console/enable", For::Operators),
-    ("/console/forget", For::Operators),
-    ("/console/logins/sign-in", For::Operators),
-    ("/console/logins/sign-out", For::Operators),
-    ("/console/refresh", For::Operators),
-    ("/console/restart", For::Operators),
-    ("/console/try", For::Operators),
-    ("/console/try/answer", For::Operators),
-    ("/console/logins/forget", For::Themselves),
+const ROUTES: [(&str, Audience); 37] = [
+    ("/console", Audience::Everyone),
+    ("/console/console.css", Audience::Everyone),
+    ("/console/console.js", Audience::Everyone),
+    ("/console/oidc/callback", Audience::Everyone),
+    ("/console/oidc/start", Audience::Everyone),
+    ("/console/sign-in", Audience::Everyone),
+    ("/console/", Audience::Readers),
+    ("/console/call", Audience::Readers),
+    ("/console/calls", Audience::Readers),
+    ("/console/calls/rows", Audience::Readers),
+    ("/console/clients", Audience::Readers),
+    ("/console/configuration", Audience::Readers),
+    ("/console/connect", Audience::Readers),
+    ("/console/logins", Audience::Readers),
+    ("/console/logs", Audience::Readers),
+    ("/console/offer", Audience::Readers),
+    ("/console/search", Audience::Readers),
+    ("/console/sent", Audience::Readers),
+    ("/console/server", Audience::Readers),
+    ("/console/tool", Audience::Readers),
+    ("/console/tools", Audience::Readers),
+    ("/console/try", Audience::Readers),
+    ("/console/usage", Audience::Readers),
+    ("/console/wanted", Audience::Readers),
+    ("/console/{*unknown}", Audience::Readers),
+    ("/console/approve", Audience::Operators),
+    ("/console/disable", Audience::Operators),
+    ("/console/enable", Audience::Operators),
+    ("/console/forget", Audience::Operators),
+    ("/console/logins/sign-in", Audience::Operators),
+    ("/console/logins/sign-out", Audience::Operators),
+    ("/console/refresh", Audience::Operators),
+    ("/console/restart", Audience::Operators),
+    ("/console/try", Audience::Operators),
+    ("/console/try/answer", Audience::Operators),
+    ("/console/logins/forget", Audience::Themselves),
     // The last one: it ends the sessions of the others.
-    ("/console/sign-out", For::Themselves),
+    ("/console/sign-out", Audience::Themselves),
 ];
 
 /// Returns the path and the method of each route of the router's source.
@@ -82,8 +82,8 @@ fn routes_of_source() -> Vec<(String, &'static str)> {
 }
 
 /// Returns the paths of the table for one way of asking.
-fn paths(wanted: &[For]) -> Vec<&'static str> {
-    let of = |(path, people): &(&'static str, For)| wanted.contains(people).then_some(*path);
+fn paths(wanted: &[Audience]) -> Vec<&'static str> {
+    let of = |(path, people): &(&'static str, Audience)| wanted.contains(people).then_some(*path);
     ROUTES.iter().filter_map(of).collect()
 }
 
@@ -92,7 +92,7 @@ fn each_route_of_the_router_is_in_the_table() {
     let mut written = routes_of_source();
     written.sort_unstable();
     let known = ROUTES.iter().map(|(path, people)| {
-        let is_order = matches!(people, For::Themselves | For::Operators);
+        let is_order = matches!(people, Audience::Themselves | Audience::Operators);
         let method = if path.contains('*') { "any" } else { "get" };
         ((*path).to_owned(), if is_order { "post" } else { method })
     });
@@ -116,13 +116,13 @@ fn check_headers(answer: &Response, what: &str) {
 }
 
 /// A router, with the cookie and the form token of an operator and of a viewer.
-struct Signed {
+struct SignedInPeople {
     router: Router,
     operator: (String, String),
     viewer: (String, String),
 }
 
-async fn signed() -> Signed {
+async fn signed() -> SignedInPeople {
     let engine = serving(&format!("{{ adminTokens: [{TOKEN}], viewerTokens: [{VIEWER}] }}")).await;
     let router = at(&engine, LOOPBACK);
     let person = async |token: &str| {
@@ -131,13 +131,13 @@ async fn signed() -> Signed {
         (cookie, format!("form_token={}", form_token(&page)))
     };
     let (operator, viewer) = (person(TOKEN).await, person(VIEWER).await);
-    Signed { router, operator, viewer }
+    SignedInPeople { router, operator, viewer }
 }
 
 #[tokio::test]
 async fn pages_are_for_readers_and_every_answer_has_the_headers() {
-    let Signed { router, operator, viewer } = signed().await;
-    for path in paths(&[For::Readers]) {
+    let SignedInPeople { router, operator, viewer } = signed().await;
+    for path in paths(&[Audience::Readers]) {
         let path = path.replace("{*unknown}", "no/such/page");
         for method in ["GET", "HEAD"] {
             let stranger = send(&router, method, &path, &[], "").await;
@@ -160,7 +160,7 @@ async fn pages_are_for_readers_and_every_answer_has_the_headers() {
             check_headers(&answer, &path);
         }
     }
-    for path in paths(&[For::Everyone]) {
+    for path in paths(&[Audience::Everyone]) {
         let method = if path == "/console/sign-in" { "POST" } else { "GET" };
         check_headers(&send(&router, method, path, &[], "").await, path);
     }
@@ -168,11 +168,11 @@ async fn pages_are_for_readers_and_every_answer_has_the_headers() {
 
 #[tokio::test]
 async fn orders_are_carried_out_for_their_people_with_the_form_of_their_session() {
-    let Signed { router, operator, viewer } = signed().await;
+    let SignedInPeople { router, operator, viewer } = signed().await;
     let (operator, own) = (&*operator.0, &*operator.1);
     let (viewer, of_viewer) = (&*viewer.0, &*viewer.1);
-    for path in paths(&[For::Operators, For::Themselves]) {
-        let is_own = paths(&[For::Themselves]).contains(&path);
+    for path in paths(&[Audience::Operators, Audience::Themselves]) {
+        let is_own = paths(&[Audience::Themselves]).contains(&path);
         let address = format!("{path}?server=gone&tool=gone&call=gone");
         let order = async |cookie: &str, body: &str| {
             let answer = send(&router, "POST", &address, &[("cookie", cookie)], body).await;

@@ -6,10 +6,12 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
 use futures::future::join_all;
 use tower::ServiceExt as _;
+use vmcp_engine::random::now;
 use vmcp_engine::telemetry::metrics::RefusalLabels;
 use vmcp_engine::testing::{KEYWORDS, config};
 
 use super::{ANYWHERE, LOOPBACK, OIDC, TOKEN, at, form_token, send, serving, session_of, text};
+use crate::port::console::session_key::SessionKeys;
 
 #[tokio::test]
 async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
@@ -237,4 +239,21 @@ async fn a_cookie_that_another_host_of_the_domain_set_locks_no_person_out() {
         let seen = send(&router, "GET", "/console/", &[("cookie", &*cookies)], "").await;
         assert_eq!(seen.status(), expected, "{cookies}");
     }
+}
+
+#[tokio::test]
+async fn an_attempt_goes_on_beside_a_cookie_that_another_host_of_the_domain_set() {
+    let sign_in = "{ issuerUrl: \"http://127.0.0.1:1\", clientId: x, viewers: [a], insecureAllowHttp: true, \
+                   allowPrivateIPs: true, redirectUri: \"http://localhost:9090/console/oidc/callback\" }";
+    let keys = "sessionKeys: [one key of both replicas]";
+    let engine = serving(&format!("{{ console: oidc, {keys}, consoleSignIn: {sign_in} }}")).await;
+    let router = at(&engine, LOOPBACK);
+    let keys = SessionKeys::new(&engine.snapshot().config.server.session_keys, &[0; 32]);
+    let (own, attempt) = keys.attempt(now() + 600, "tools?q=x");
+    let tossed = format!("vmcp_console_9090_attempt=tossed; vmcp_console_9090_attempt={own}");
+    let path = format!("/console/oidc/callback?state={}&error=access_denied", attempt.state);
+    let returned = send(&router, "GET", &path, &[("cookie", &*tossed)], "").await;
+    assert_eq!(returned.status(), StatusCode::UNAUTHORIZED, "the attempt is known, and was refused");
+    let page = text(returned).await;
+    assert!(page.contains("href=\"/console/oidc/start?next=tools%3Fq%3Dx\""), "{page}");
 }
