@@ -294,8 +294,8 @@ impl AuthServer {
     }
 }
 
-/// Returns a person with the claims that the provider tells now; `None` if it tells of somebody else, or
-/// more than a token holds.
+/// Returns a person with the claims that the provider tells now; `None` if the provider names another
+/// subject, or the claims are too large.
 fn same_person(before: &Person, subject: Option<String>, claims: Map<String, Value>) -> Option<Person> {
     let subject = subject.filter(|subject| *subject == before.subject);
     if subject.is_none() {
