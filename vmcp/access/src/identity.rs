@@ -16,8 +16,8 @@ use sha2::{Digest as _, Sha256};
 
 use self::upstream_tokens::UpstreamTokens;
 
-/// Claims about the time of a token.
-const TIMES: [&str; 3] = ["exp", "iat", "nbf"];
+/// Claims about the time of a token. `expires_in` counts down in the answers of some issuers.
+const TIMES: [&str; 4] = ["exp", "iat", "nbf", "expires_in"];
 
 /// A client, as far as it has proved who it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -36,6 +36,8 @@ pub struct KnownIdentity {
     claims: Map<String, Value>,
     digest: [u8; 32],
     claims_digest: [u8; 32],
+    /// Bytes of the claims, as JSON.
+    claims_bytes: usize,
     token: Option<Box<str>>,
     upstream: UpstreamTokens,
     /// Key of the client's rights under one policy, by the policy's number: worked out once, and read with
@@ -65,13 +67,14 @@ impl Identity {
         upstream: UpstreamTokens,
     ) -> Identity {
         // `preserve_order` is on: claims in another order have another digest, which costs one view more.
-        let claims_digest = Sha256::digest(Value::Object(claims.clone()).to_string()).into();
+        let text = Value::Object(claims.clone()).to_string();
         Identity::Known(Arc::new(KnownIdentity {
             issuer: issuer.into(),
             subject: subject.into(),
             digest: digest(issuer, subject),
             claims,
-            claims_digest,
+            claims_digest: Sha256::digest(&text).into(),
+            claims_bytes: text.len(),
             token,
             upstream,
             rights: Mutex::default(),
@@ -176,6 +179,12 @@ impl KnownIdentity {
         self.token.as_deref()
     }
 
+    /// Returns the bytes of the token and of the claims as JSON: the issuer of an opaque token writes claims
+    /// that are much longer than the token.
+    pub(crate) fn bytes(&self) -> usize {
+        self.claims_bytes + self.token.as_deref().map_or(0, str::len)
+    }
+
     /// Returns the tokens of the providers at which the client signed in through vmcp. Secret.
     pub fn upstream_tokens(&self) -> &UpstreamTokens {
         &self.upstream
@@ -232,7 +241,8 @@ mod tests {
             Identity::known("https://idp", "alice", claims.as_object().unwrap().clone(), None)
         };
         let alice = with(json!({"groups": ["a"], "exp": 1, "iat": 1}));
-        for same in [json!({"exp": 2, "groups": ["a"]}), json!({"nbf": 3, "groups": ["a"]})] {
+        for same in [json!({"exp": 2, "groups": ["a"]}), json!({"nbf": 3, "expires_in": 9, "groups": ["a"]})]
+        {
             assert!(alice.has_rights_of(&with(same.clone())), "{same}");
         }
         for other in [json!({}), json!({"groups": ["a", "b"]}), json!({"groups": ["a"], "acr": "2"})] {

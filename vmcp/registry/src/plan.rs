@@ -128,8 +128,8 @@ pub struct Draft {
     pub missing: Vec<String>,
     /// Facts that a person should know.
     pub notes: Vec<String>,
-    /// Place of the image among the words of the command, with [`InstallMethod::Oci`]: options of Docker are before it,
-    /// arguments of the image's own program behind it.
+    /// Place of the image among the words of the command, with [`InstallMethod::Oci`]: options of Docker are
+    /// before it, arguments of the image's own program behind it.
     pub image_at: Option<usize>,
 }
 

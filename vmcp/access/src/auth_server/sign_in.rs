@@ -97,8 +97,8 @@ impl AuthServer {
                 let to = client_answer(&redirect_uri, state.as_deref(), &self.config.issuer, &parameters);
                 let answer = match &to {
                     Some(to) if is_local(&redirect_uri) => redirect(to),
-                    // Anybody may register a URI: a link to this server must not lead elsewhere by itself
-                    // (open redirector, RFC 9700, 4.11.2).
+                    // Every client may register a URI: a link to this server must not lead elsewhere by
+                    // itself (open redirector, RFC 9700, 4.11.2).
                     Some(to) => Some(pages::refused(error.description, &redirect_uri, to)),
                     None => None,
                 };

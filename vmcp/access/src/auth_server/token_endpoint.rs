@@ -231,8 +231,8 @@ impl AuthServer {
     }
 
     /// Renews the tokens of providers that end before half of an access token's life. What no backend needs
-    /// may fail, except a refusal by the first provider, which vouches for the person: it ends the sign-in.
-    /// The first provider also tells the person's present claims, if it renews the ID token.
+    /// may fail. The first provider vouches for the person, and is asked at each refresh: its refusal ends the
+    /// sign-in, and its new ID token tells the person's present claims.
     async fn renew_tokens(&self, grant: &mut Grant) -> Result<(), OAuthError> {
         let config = &self.config;
         let first = self.upstreams.first().map(|first| first.config.name.as_str());
@@ -251,8 +251,9 @@ impl AuthServer {
         let is_renewal = grant.generation > 0;
         for tokens in &mut grant.tokens {
             let vouches = first == Some(tokens.provider.as_str());
+            let vouches_again = is_renewal && vouches && tokens.refresh.is_some();
             let ends_soon = tokens.life().is_some_and(|life| life < config.access_life.as_secs() / 2);
-            if !ends_soon {
+            if !ends_soon && !vouches_again {
                 continue;
             }
             let ends_now = tokens.life().is_some_and(|life| life < MIN_LIFE_SECS);
@@ -264,9 +265,7 @@ impl AuthServer {
                     }
                 }
                 // A carried token that is still good is used until its end, which ends the access token too.
-                Err(UpstreamError::Refused(_))
-                    if is_renewal && vouches && tokens.refresh.is_some() && !tokens.is_carried(config) =>
-                {
+                Err(UpstreamError::Refused(_)) if vouches_again && !tokens.is_carried(config) => {
                     return Err(SIGN_IN);
                 }
                 Err(_) if !ends_now || !tokens.is_carried(config) => {}
@@ -295,8 +294,8 @@ impl AuthServer {
     }
 }
 
-/// Returns a person with the claims that the provider tells now; `None` if it tells of somebody else, or
-/// more than a token holds.
+/// Returns a person with the claims that the provider tells now; `None` if the provider names another
+/// subject, or the claims are too large.
 fn same_person(before: &Person, subject: Option<String>, claims: Map<String, Value>) -> Option<Person> {
     let subject = subject.filter(|subject| *subject == before.subject);
     if subject.is_none() {

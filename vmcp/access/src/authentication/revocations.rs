@@ -200,7 +200,7 @@ impl Revocations {
         }
         let Some(known) = identity.as_known() else { return false };
         let now = now();
-        // A number is no `jti` (RFC 7519, 4.1.7); some issuers write one.
+        // A `jti` is a text (RFC 7519, 4.1.7); some issuers write a number.
         let token_id =
             known.claims().get("jti").map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned));
         let is_of = |of: &RevokedCredentials| {

@@ -10,8 +10,8 @@ use crate::oidc::possession::Confirmation;
 
 /// Most tokens that are kept (LRU).
 const MAX_TOKENS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
-/// Most bytes of the kept tokens (LRU); their claims take a few times as many. Usual tokens have 1 to 2 KiB.
-const MAX_BYTES: usize = 24 << 20;
+/// Most bytes of the kept tokens and of their claims as JSON, 32 MiB (LRU). Usual tokens have 1 to 2 KiB.
+const MAX_BYTES: usize = 32 << 20;
 
 /// Verified tokens by their SHA-256.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(crate) struct Verified {
 
 impl Verified {
     fn bytes(&self) -> usize {
-        self.identity.as_known().and_then(KnownIdentity::token).map_or(0, str::len)
+        self.identity.as_known().map_or(0, KnownIdentity::bytes)
     }
 }
 
@@ -122,8 +122,10 @@ mod tests {
     fn many_large_tokens_take_no_more_than_their_room() {
         let cache = TokenCache::default();
         let verified = |bytes: usize| {
-            let token = Some("t".repeat(bytes).into_boxed_str());
-            let identity = Identity::known("https://idp", "ann", serde_json::Map::new(), token);
+            // Half of them are the token, half the claims: {"c":"…"}.
+            let claims = serde_json::json!({ "c": "c".repeat(bytes / 2 - 8) }).as_object().cloned().unwrap();
+            let token = Some("t".repeat(bytes / 2).into_boxed_str());
+            let identity = Identity::known("https://idp", "ann", claims, token);
             Verified { identity, until: 100, keys: 1, issuer: 0, confirmation: Confirmation::default() }
         };
         let digest =
@@ -134,8 +136,8 @@ mod tests {
         }
         let kept = |number| cache.get(&digest(number), 99, |_| 1).is_some();
         assert!(!kept(0) && kept(1) && kept(most));
-        cache.insert(digest(1), verified(1));
-        assert_eq!(cache.0.lock().bytes, (most - 1) * large + 1, "replaced");
+        cache.insert(digest(1), verified(16));
+        assert_eq!(cache.0.lock().bytes, (most - 1) * large + 16, "replaced");
         assert!(cache.get(&digest(1), 100, |_| 1).is_none(), "expired");
         let tokens = cache.0.lock();
         assert_eq!((tokens.bytes, tokens.by_digest.len()), ((most - 1) * large, most - 1));

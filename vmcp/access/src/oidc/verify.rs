@@ -70,7 +70,7 @@ pub(crate) fn verify<'a>(
     Err(TokenError::Signature)
 }
 
-/// Checks the time of issue (RFC 7519, 4.1.6): a number, and none to come. Orders of operators compare it.
+/// Checks that the time of issue (RFC 7519, 4.1.6) is a number and has come. Orders of operators compare it.
 pub(super) fn check_issued(claims: &Map<String, Value>, issuer: &OidcIssuer) -> Result<(), TokenError> {
     let latest = now().saturating_add(issuer.clock_skew.as_secs()).saturating_add(MAX_AHEAD_SECS);
     match claims.get("iat").map(Value::as_f64) {

@@ -104,7 +104,7 @@ async fn redeem(
     all.retain(|_, value| !value.is_null());
     let id = shop.keys.sign(&claims).unwrap();
     Json(json!({
-        "access_token": "at-provider", "token_type": "bearer", "expires_in": 300, "id_token": id,
+        "access_token": "at-provider", "token_type": "bearer", "expires_in": 7200, "id_token": id,
         "refresh_token": "once-more",
     }))
 }

@@ -150,10 +150,9 @@ async fn a_withdrawn_sign_in_is_renewed_no_more_and_a_new_one_is() {
 #[tokio::test]
 async fn a_person_whom_the_first_provider_lets_in_no_more_gets_no_new_tokens() {
     let (upstream, meeting) = Meeting::new(&["first", "second"]).await;
-    upstream.shared.life.store(120, Ordering::SeqCst);
     let (client, answer) = meeting.tokens().await;
     *upstream.shared.refuses.lock() = true;
-    // The backend's token is still good; the first provider's is not needed by any backend.
+    // Both tokens are still good for hours; no backend needs the first provider's.
     let (status, refused) = meeting.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
     assert_eq!((status, &refused["error"]), (StatusCode::BAD_REQUEST, &json!("invalid_grant")), "{refused}");
 }

@@ -235,7 +235,8 @@ async fn a_flood_of_made_up_tokens_does_not_hold_up_known_clients() {
     let authentication = Arc::new(endpoint.authentication("introspectionCacheTtl: 0s"));
     endpoint.set(Answer::Say(endpoint.good()));
     assert!(authentication.identify_bearer(Some("known")).await.is_ok());
-    endpoint.set(Answer::Slow(Duration::from_secs(1), json!({"active": false})));
+    // Strangers keep their places until the time for an answer ends, after two seconds.
+    endpoint.set(Answer::Never);
     let stranger = |number: usize| {
         let authentication = Arc::clone(&authentication);
         tokio::spawn(async move { authentication.identify_bearer(Some(&format!("made-up-{number}"))).await })
@@ -247,7 +248,7 @@ async fn a_flood_of_made_up_tokens_does_not_hold_up_known_clients() {
     endpoint.set(Answer::Say(endpoint.good()));
     let begun = std::time::Instant::now();
     assert!(authentication.identify_bearer(Some("known")).await.is_ok());
-    assert!(begun.elapsed() < Duration::from_millis(700), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
     strangers.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
