@@ -174,7 +174,7 @@ mod tests {
 
     /// Returns one of the longest URIs that are kept.
     fn long(number: usize) -> String {
-        format!("{number:x<width$}", width = MAX_URI_BYTES)
+        format!("{number:x<MAX_URI_BYTES$}")
     }
 
     #[test]
