@@ -52,9 +52,21 @@ async fn add_tool(backend: &Fixture, name: &str) {
 
 /// Returns the parameters of the next message, which has to be of this method.
 async fn next_message(messages: &mut Messages, method: &str) -> Value {
-    let message = messages.next().await.expect("an open stream");
-    assert_eq!(message["method"], method, "{message}");
-    message["params"].clone()
+    next_whole(messages, method).await["params"].clone()
+}
+
+/// Returns the next message, which has to be of this method. Changes of lists are passed over unless they are
+/// asked for: a first listing may end after the stream was opened.
+async fn next_whole(messages: &mut Messages, method: &str) -> Value {
+    let is_change = |method: &str| method.ends_with("/list_changed");
+    loop {
+        let message = messages.next().await.expect("an open stream");
+        let of = message["method"].as_str().unwrap_or_default();
+        if of == method || is_change(method) || !is_change(of) {
+            assert_eq!(of, method, "{message}");
+            return message;
+        }
+    }
 }
 
 /// Returns the parameters of the next message of a method; others may come before it.
@@ -225,11 +237,11 @@ async fn a_question_outside_of_a_call_comes_on_the_stream() {
     let params = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
     let question = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params});
     backend.control(json!({"do": "send", "message": question})).await;
-    let asked = get.next().await.expect("a question");
+    let asked = next_whole(&mut get, "elicitation/create").await;
     let mut named = params.clone();
     named["message"] = "The server old asks: Who?".into();
     named["_meta"] = json!({"vmcp/server": "old"});
-    assert_eq!((&asked["method"], &asked["params"]), (&json!("elicitation/create"), &named));
+    assert_eq!(asked["params"], named);
     let said = json!({"action": "accept", "content": {}});
     assert_eq!(client.reply(&asked["id"], &said).await.status(), 202);
     eventually("the answer", async || {
