@@ -19,8 +19,8 @@ fn main() {
     if set("PROFILE") != "release" || set("CARGO_CFG_TARGET_OS") != "linux" {
         return;
     }
-    // Not by the profile `release`: the names of functions depend on its settings, and the list on the names. The
-    // profile `bench` has debug information, and keeps them.
+    // Not by the profile `release`: the names of functions depend on its settings, and the list on the
+    // names. The profile `bench` has debug information, and keeps them.
     if set(KEEP_SYMBOLS).is_empty() && set("DEBUG") == "false" {
         println!("cargo:rustc-link-arg-bins=-s");
     }

@@ -1,8 +1,8 @@
 //! Every metric of the server, in one place: names, help and labels.
 //!
 //! Cardinality is bounded: names and addresses of backends come from the configuration, at most 1,000 names
-//! of tools and 1,000 of prompts from the catalog; all other label values are fixed words. No text of a client
-//! is ever a label. The encoder appends `_total` to counters.
+//! of tools and 1,000 of prompts from the catalog; all other label values are fixed words. A client's text
+//! never becomes a label. The encoder appends `_total` to counters.
 
 mod backend_connections;
 mod calls;

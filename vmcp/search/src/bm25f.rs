@@ -57,7 +57,7 @@ pub(crate) struct Bm25f {
     own_name_lengths: Vec<u32>,
 }
 
-/// What the index knows of a term.
+/// A term of the index.
 struct Term {
     /// Its range of the postings.
     postings: Range<usize>,

@@ -231,8 +231,8 @@ impl AuthServer {
     }
 
     /// Renews the tokens of providers that end before half of an access token's life. What no backend needs
-    /// may fail. The first provider vouches for the person, and is asked at each refresh: its refusal ends the
-    /// sign-in, and its new ID token tells the person's present claims.
+    /// may fail. The first provider vouches for the person, and is asked at each refresh: its refusal ends
+    /// the sign-in, and its new ID token tells the person's present claims.
     async fn renew_tokens(&self, grant: &mut Grant) -> Result<(), OAuthError> {
         let config = &self.config;
         let first = self.upstreams.first().map(|first| first.config.name.as_str());

@@ -177,8 +177,8 @@ impl Revocations {
             let issued = identity.as_known()?.claims().get("iat")?;
             // Whole seconds: a token of the second of the order may be from before it.
             let issued = (issued.as_f64().unwrap_or_default().max(0.0) as u64).saturating_mul(1000);
-            // A time to come is none at which the token was issued: no order would ever be later. Such a
-            // time, or what cannot be read as one, counts as the earliest.
+            // Every order would be earlier than a time to come, at which no token was issued. Such a time,
+            // or an unreadable one, counts as the earliest.
             let is_past = issued <= now().saturating_add(MAX_AHEAD.as_millis() as u64);
             Some(if is_past { issued } else { 0 })
         };

@@ -84,7 +84,7 @@ impl TokenCache {
     pub(crate) fn insert(&self, digest: [u8; 32], verified: Verified) {
         let mut tokens = self.0.lock();
         tokens.bytes += verified.bytes();
-        // The same token, or the least recently used one of too many.
+        // Either this token's own entry, or the least recently used one of too many.
         if let Some((_, replaced)) = tokens.by_digest.push(digest, verified) {
             tokens.bytes -= replaced.bytes();
         }

@@ -40,7 +40,7 @@ struct OpenedSessions {
 }
 
 impl OpenedSessions {
-    /// Keeps a session under its id, in place of all others where there is no room.
+    /// Keeps a session under its id, in place of all others where the room is full.
     fn keep(&mut self, id: &str, known: &Arc<OpenedSession>) {
         let Session { client_info, client_capabilities, .. } = &known.session;
         // Both are kept twice: as the session has them, and as backends are told them.

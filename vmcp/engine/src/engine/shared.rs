@@ -293,7 +293,7 @@ impl DatabaseFolders {
     }
 }
 
-/// Runs `work` on a thread of its own. The receiver fails if there is none to be had.
+/// Runs `work` on a thread of its own. The receiver fails if the thread cannot be started.
 fn on_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

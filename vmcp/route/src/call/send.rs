@@ -168,8 +168,8 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Returns the receiver of the messages of `server`, in the terms of the caller. Questions are followed in
-    /// spans below `exchange`, whose context is `trace`.
+    /// Returns the receiver of the messages of `server`, in the terms of the caller. Spans below `exchange`,
+    /// whose context is `trace`, follow questions.
     fn events(
         &self,
         exchange: &TraceSpan,

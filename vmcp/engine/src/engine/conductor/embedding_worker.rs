@@ -3,8 +3,8 @@
 //!
 //! While the provider fails, the task retries with exponential backoff (1, 2, 4, … 40 seconds), and searches
 //! skip the provider. A remote service is asked every [`MODEL_CHECK_INTERVAL`] for its model, and embeds the
-//! [canary](vmcp_embed::canary) with each batch, and by itself in intervals with queries; another model embeds
-//! every tool again.
+//! [canary](vmcp_embed::canary) with each batch, and by itself in intervals with queries; another model
+//! embeds every tool again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

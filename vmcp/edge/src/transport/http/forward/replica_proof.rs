@@ -30,7 +30,7 @@ const CHALLENGE_CHARS: usize = 32;
 const CONTEXT: &[u8] = b"replica at an address";
 /// Seconds for which a proof is good.
 const LIFETIME_SECS: u64 = 60;
-/// Bytes of a proof; a longer answer is none.
+/// Most bytes of a proof.
 const MAX_PROOF_BYTES: usize = 1024;
 /// Time for the proof.
 const PROOF_TIMEOUT: Duration = Duration::from_secs(3);

@@ -69,8 +69,8 @@ impl LinkTable {
         own.push_back((uri.into(), Arc::clone(backend)));
         share.bytes = share.bytes + uri.len() - freed;
         self.bytes = self.bytes + uri.len() - freed;
-        // The links of one owner are within every bound. The other owners make room: a client reads the newest
-        // link next, also in the oldest session.
+        // The links of one owner are within every bound. The other owners make room: a client reads the
+        // newest link next, also in the oldest session.
         let is_other = |other: &LinkOwner| *other != owner;
         let is_of_principal = |other: &LinkOwner| other.principal == owner.principal && is_other(other);
         while self.has_full_share(owner.principal) && self.forget(is_of_principal) {}
