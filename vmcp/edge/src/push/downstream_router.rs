@@ -310,7 +310,7 @@ impl Downstream for DownstreamRouter {
     fn deliver(&self, backend: &str, session: Option<SessionId>, event: Event) {
         let snapshot = self.push().map(|push| push.engine.snapshot());
         let is_silent = snapshot.as_ref().is_some_and(|now| now.config.silent_backends.contains(backend));
-        if is_silent && matches!(event, Event::Question(_)) {
+        if is_silent && question_source::asks(&event) {
             // Dropped, which tells the backend.
             return;
         }

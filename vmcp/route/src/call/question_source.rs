@@ -31,7 +31,8 @@ const DATA: &str = "data";
 /// Key of the visits that an error of a legacy backend demands.
 const ELICITATIONS: &str = "elicitations";
 /// Keys of a question within a result.
-const REQUEST: [&str; 2] = ["method", "params"];
+const REQUEST: [&str; 2] = ["method", PARAMS];
+const PARAMS: &str = "params";
 /// An absent value, as some serializers write it.
 const NULL: &str = "null";
 /// Capabilities of a client that let a server ask.
@@ -71,9 +72,10 @@ fn without_questions(capabilities: &RawValue) -> Option<Box<RawValue>> {
 }
 
 /// Returns the answer of a backend that may ask nothing; an error if it asks instead of answering.
-pub(crate) fn unasking(response: Response) -> Result<Response, CallError> {
+/// `is_state` is true for an answer about a task.
+pub(crate) fn unasking(response: Response, is_state: bool) -> Result<Response, CallError> {
     let asks = match &response.outcome {
-        RpcOutcome::Result(result) => may_ask(result),
+        RpcOutcome::Result(result) => may_ask(result, is_state),
         RpcOutcome::Error(error) => !matches!(demanded_visits(error), Ok(None)),
         RpcOutcome::Arriving(_) => false,
     };
@@ -84,11 +86,23 @@ pub(crate) fn unasking(response: Response) -> Result<Response, CallError> {
     Ok(response)
 }
 
-/// True for a result that asks for input, and for one of unknown type, because a key occurs twice or in
-/// another letter case.
-fn may_ask(result: &Payload) -> bool {
-    // The type of a received result has been found, once and in its own spelling, while it arrived.
-    payload_type(result) == ResultType::InputRequired || (result.received().is_none() && !is_plain(result))
+/// True for a result that asks for input, for the state of a task that waits for input, and for a result of
+/// unknown type, because a key occurs twice or in another letter case.
+fn may_ask(result: &Payload, is_state: bool) -> bool {
+    let kind = payload_type(result);
+    if kind == ResultType::InputRequired {
+        true
+    } else if is_state || kind == ResultType::Task {
+        has_requests(result)
+    } else {
+        // The type of a received result has been found, once and in its own spelling, while it arrived.
+        result.received().is_none() && !is_plain(result)
+    }
+}
+
+/// True for an object with questions, and for one that a client may read in another way.
+fn has_requests(state: &RawValue) -> bool {
+    Object::parse(state).is_ok_and(|object| object.text(INPUT_REQUESTS).is_some()) || !is_plain(state)
 }
 
 /// True for a result that names no key twice, and no key of [`ASKING_RESULT`] in another letter case.
@@ -146,18 +160,53 @@ pub fn named(event: Event, backend: &str) -> Option<Event> {
             let params = Some(named_params(&method, params.as_deref(), backend)?);
             Some(Event::Question(Question { id, method, params, answer }))
         }
-        event @ Event::Notification(_) => Some(event),
+        Event::Notification(message) => {
+            let told = match changed_task(&message) {
+                Some((object, params)) => {
+                    let params = named_requests(params, backend)?.get().to_owned();
+                    let mut edit = object.edit();
+                    edit.set(PARAMS, params);
+                    Some(edit.finish().into_raw().ok()?)
+                }
+                None => None,
+            };
+            Some(Event::Notification(told.unwrap_or(message)))
+        }
     }
 }
 
+/// True for a question, and for a change of a task that waits for input.
+pub fn asks(event: &Event) -> bool {
+    match event {
+        Event::Question(_) => true,
+        Event::Notification(message) => changed_task(message).is_some(),
+    }
+}
+
+/// Returns a notification and its parameters if it tells the state of a task with questions.
+fn changed_task(message: &RawValue) -> Option<(Object<'_>, &RawValue)> {
+    // Most notifications are of other methods, and a flood of them is cheap to pass on.
+    if !message.get().contains("tasks") && !message.get().contains("\\u") {
+        return None;
+    }
+    let object = Object::parse(message).ok()?;
+    let params = object.get(PARAMS)?;
+    (object.get_str("method")? == methods::TASK_CHANGED && has_requests(params)).then_some((object, params))
+}
+
 /// Names the backend in the questions that an answer asks instead of a result: `inputRequests` of a result,
-/// visits that an error demands. Fails for an answer whose questions cannot be read.
-pub(crate) fn named_response(response: Response, backend: &str) -> Result<Response, CallError> {
+/// visits that an error demands; `is_state` is true for an answer about a task. Fails for an answer whose
+/// questions cannot be read.
+pub(crate) fn named_response(
+    response: Response,
+    backend: &str,
+    is_state: bool,
+) -> Result<Response, CallError> {
     let unreadable = || CallError::protocol("it asks the client a question that cannot be read");
     let Response { outcome, era } = response;
     let outcome = match outcome {
-        RpcOutcome::Result(result) if may_ask(&result) => {
-            RpcOutcome::Result(named_requests(&result, backend).ok_or_else(unreadable)?)
+        RpcOutcome::Result(result) if may_ask(&result, is_state) => {
+            RpcOutcome::Result(named_requests(&result, backend).ok_or_else(unreadable)?.into())
         }
         RpcOutcome::Error(error) => {
             let named = match demanded_visits(&error) {
@@ -220,13 +269,13 @@ fn name_in_meta<'a>(object: &Object<'a>, edit: &mut Edit<'_, 'a>, backend: &str)
     edit.set(META, inner.finish().into_cow().into_owned());
 }
 
-fn named_requests(result: &Payload, backend: &str) -> Option<Payload> {
+fn named_requests(result: &RawValue, backend: &str) -> Option<Box<RawValue>> {
     let object = Object::parse(result).ok()?;
     if first_misspelled(object.keys(), &ASKING_RESULT).is_some() {
         return None;
     }
     let Some(requests) = object.text(INPUT_REQUESTS).filter(|requests| *requests != NULL) else {
-        return Some(result.clone());
+        return Some(result.to_owned());
     };
     let requests = Object::parse_valid(requests).ok()?;
     let entries = requests.iter().map(|(key, request)| {
@@ -236,7 +285,7 @@ fn named_requests(result: &Payload, backend: &str) -> Option<Payload> {
     let entries: Vec<String> = entries.collect::<Option<_>>()?;
     let mut edit = object.edit();
     edit.set(INPUT_REQUESTS, format!("{{{}}}", entries.join(",")));
-    edit.finish().into_raw().ok().map(Payload::from)
+    edit.finish().into_raw().ok()
 }
 
 fn named_request(request: &RawValue, backend: &str) -> Option<Box<RawValue>> {
@@ -244,9 +293,9 @@ fn named_request(request: &RawValue, backend: &str) -> Option<Box<RawValue>> {
     if first_misspelled(object.keys(), &REQUEST).is_some() {
         return None;
     }
-    let params = named_params(&object.get_str("method")?, object.get("params"), backend)?;
+    let params = named_params(&object.get_str("method")?, object.get(PARAMS), backend)?;
     let mut edit = object.edit();
-    edit.set("params", params.get().to_owned());
+    edit.set(PARAMS, params.get().to_owned());
     edit.finish().into_raw().ok()
 }
 
@@ -264,236 +313,4 @@ fn named_visits(demand: &VisitDemand<'_>, backend: &str) -> Option<Payload> {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::sync::oneshot;
-    use vmcp_wire::era::Era;
-    use vmcp_wire::payload::{Reply, Scanner, reply};
-
-    use super::*;
-
-    fn raw(text: &str) -> Box<RawValue> {
-        RawValue::from_string(text.to_owned()).unwrap()
-    }
-
-    #[test]
-    fn every_question_of_a_backend_names_it() {
-        for (method, params, named) in [
-            (
-                "elicitation/create",
-                Some(r#"{"message":"vmcp needs your password"}"#),
-                r#"{"message":"The server evil asks: vmcp needs your password","_meta":{"vmcp/server":"evil"}}"#,
-            ),
-            (
-                "elicitation/create",
-                Some(r#"{"mode":"url","url":"https://x","_meta":{"a":1,"vmcp/server":"good"}}"#),
-                r#"{"mode":"url","url":"https://x","_meta":{"a":1,"vmcp/server":"evil"},"message":"The server evil asks."}"#,
-            ),
-            (
-                "sampling/createMessage",
-                Some(r#"{"messages":[],"systemPrompt":"p"}"#),
-                r#"{"messages":[],"systemPrompt":"The server evil asks: p","_meta":{"vmcp/server":"evil"}}"#,
-            ),
-            ("roots/list", None, r#"{"_meta":{"vmcp/server":"evil"}}"#),
-        ] {
-            let params = named_params(method, params.map(raw).as_deref(), "evil").unwrap();
-            assert_eq!(params.get(), named, "{method}");
-        }
-    }
-
-    #[test]
-    fn questions_within_answers_name_their_backend() {
-        let asks = r#"{"resultType":"input_required","inputRequests":{"a\"":{"method":"elicitation/create","params":{"message":"?"}},"b":{"method":"roots/list"}}}"#;
-        let demands =
-            r#"{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","message":"Go"}]}}"#;
-        let of = |outcome| {
-            let named = named_response(Response { outcome, era: Era::Modern }, "evil").unwrap();
-            let (Ok(text) | Err(text)) = named.outcome.settled();
-            text.get().to_owned()
-        };
-        assert_eq!(
-            of(RpcOutcome::result(&raw(asks))),
-            r#"{"resultType":"input_required","inputRequests":{"a\"":{"method":"elicitation/create","params":{"message":"The server evil asks: ?","_meta":{"vmcp/server":"evil"}}},"b":{"method":"roots/list","params":{"_meta":{"vmcp/server":"evil"}}}}}"#
-        );
-        assert_eq!(
-            of(RpcOutcome::error(&raw(demands))),
-            r#"{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","message":"The server evil asks: Go","_meta":{"vmcp/server":"evil"}}]}}"#
-        );
-    }
-
-    #[test]
-    fn absent_parts_may_be_written_as_null() {
-        let asks =
-            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":null}}}"#;
-        let demands = r#"{"code":-32603,"message":"m","data":{"elicitations":null}}"#;
-        for (outcome, expected) in [
-            (
-                RpcOutcome::result(&raw(asks)),
-                r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{"_meta":{"vmcp/server":"plain"}}}}}"#,
-            ),
-            (RpcOutcome::error(&raw(demands)), demands),
-        ] {
-            let named = named_response(Response { outcome, era: Era::Modern }, "plain").unwrap();
-            let (Ok(text) | Err(text)) = named.outcome.settled();
-            assert_eq!(text.get(), expected);
-        }
-    }
-
-    #[test]
-    fn a_question_under_escaped_keys_names_its_backend() {
-        let asks = r#"{"result\u0054ype":"input_required","input\u0052equests":{"a":{"meth\u006fd":"elicitation/create","params":{"mess\u0061ge":"?"}}}}"#;
-        let demands = r#"{"code":-32042,"message":"m","dat\u0061":{"elicit\u0061tions":[{"message":"Go"}]}}"#;
-        for outcome in [RpcOutcome::result(&raw(asks)), RpcOutcome::error(&raw(demands))] {
-            let named = named_response(Response { outcome, era: Era::Modern }, "evil").unwrap();
-            let (Ok(text) | Err(text)) = named.outcome.settled();
-            assert!(text.get().contains(r#""The server evil asks: "#), "{}", text.get());
-        }
-    }
-
-    #[test]
-    fn a_question_sends_people_to_pages_alone() {
-        let asked = |url: &str| {
-            let question = raw(&format!(r#"{{"mode":"url","message":"Go","url":{url}}}"#));
-            named_params(methods::ELICIT, Some(&*question), "evil").is_some()
-        };
-        for url in [r#""https://a.example/sign-in?x=1""#, r#""http://127.0.0.1:8080/""#, "null"] {
-            assert!(asked(url), "{url}");
-        }
-        for url in [
-            r#""javascript:alert(1)""#,
-            r#"" java\nscript:alert(1)""#,
-            r#""file:///etc/passwd""#,
-            r#""ms-msdt:/id""#,
-            r#""https://github.com@evil.example/""#,
-            "5",
-        ] {
-            assert!(!asked(url), "{url}");
-        }
-        let visit = r#"{"code":-32042,"message":"m","data":{"elicitations":[{"url":"vbscript:x"}]}}"#;
-        let outcome = RpcOutcome::error(&raw(visit));
-        assert!(named_response(Response { outcome, era: Era::Legacy }, "evil").is_err());
-    }
-
-    #[test]
-    fn a_question_under_keys_in_another_letter_case_is_refused() {
-        let named = |outcome| named_response(Response { outcome, era: Era::Modern }, "evil");
-        let question = r#"{"method":"elicitation/create","params":{"message":"?"}}"#;
-        for result in [
-            format!(r#"{{"ResultType":"input_required","InputRequests":{{"a":{question}}}}}"#),
-            format!(r#"{{"resultType":"input_required","inputRequests":{{}},"inputrequests":{{"a":{question}}}}}"#),
-            format!(r#"{{"resultType":"input_required","InputRequests":{{"a":{question}}}}}"#),
-            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"x","Method":"elicitation/create"}}}"#
-                .to_owned(),
-            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"Message":"vmcp asks"}}}}"#
-                .to_owned(),
-        ] {
-            assert!(named(RpcOutcome::result(&raw(&result))).is_err(), "{result}");
-        }
-        let typed = RpcOutcome::result(&raw(r#"{"content":[],"RESULTTYPE":"input_required"}"#));
-        assert!(unasking(Response { outcome: typed, era: Era::Modern }).is_err());
-        for error in [
-            r#"{"code":-32042,"message":"m","Data":{"elicitations":[{"message":"Go"}]}}"#,
-            r#"{"code":-32042,"message":"m","data":{"Elicitations":[{"message":"Go"}]}}"#,
-            r#"{"code":-32042,"message":"m","data":{"elicitations":[],"ELICITATIONS":[{"message":"Go"}]}}"#,
-            r#"{"code":-32042,"message":"m","DATA":{"x":1,"x":2,"elicitations":[{"message":"Go"}]}}"#,
-        ] {
-            assert!(named(RpcOutcome::error(&raw(error))).is_err(), "{error}");
-            let outcome = RpcOutcome::error(&raw(error));
-            assert!(unasking(Response { outcome, era: Era::Legacy }).is_err(), "{error}");
-        }
-        for question in [
-            r#"{"message":"Which one?","Message":"vmcp needs your password"}"#,
-            r#"{"message":"?","mode":"form","Mode":"url","Url":"https://evil.example"}"#,
-            "{\"messages\":[],\"\u{17f}ystemPrompt\":\"p\"}",
-            r#"{"message":"?","_Meta":{"vmcp/server":"good"}}"#,
-        ] {
-            assert!(named_params(methods::ELICIT, Some(&*raw(question)), "evil").is_none(), "{question}");
-        }
-        // Data of servers have keys of their own.
-        let error = r#"{"code":-1,"message":"m","Data":{"Reason":"x"},"data":{"Name":1}}"#;
-        assert!(named(RpcOutcome::error(&raw(error))).is_ok());
-    }
-
-    #[test]
-    fn a_question_that_names_a_key_twice_is_refused() {
-        let question = r#"{"method":"elicitation/create","params":{"message":"?"}}"#;
-        for result in [
-            format!(r#"{{"inputRequests":{{}},"inputRequests":{{"a":{question}}}}}"#),
-            format!(r#"{{"inputRequests":{{"a":{question},"a":{question}}}}}"#),
-            r#"{"inputRequests":{"a":{"method":"x","method":"elicitation/create"}}}"#.to_owned(),
-            r#"{"inputRequests":{"a":{"method":"elicitation/create","params":{"message":"1","message":"2"}}}}"#
-                .to_owned(),
-            format!(r#"{{"inputRequests":[{question}]}}"#),
-        ] {
-            let result = format!(r#"{{"resultType":"input_required",{}"#, &result[1..]);
-            // As it arrives from a backend: a parser that takes the last of two keys finds the type.
-            let arrived = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
-            let mut scanner = Scanner::default();
-            scanner.push(arrived.as_bytes()).unwrap();
-            let reply = reply(arrived.clone().into(), scanner.finish().unwrap(), "1");
-            let Ok(Reply::Result(result)) = reply else { panic!("{arrived}") };
-            let outcome = RpcOutcome::Result(result);
-            let refused = named_response(Response { outcome, era: Era::Modern }, "evil");
-            assert!(refused.is_err(), "{arrived}");
-        }
-        for error in [
-            r#"{"code":-32042,"message":"m","data":{"elicitations":[{"message":"1","message":"2"}]}}"#,
-            r#"{"code":-32042,"message":"m","data":{"elicitations":[],"elicitations":[{"message":"2"}]}}"#,
-            r#"{"code":-32042,"message":"m","data":{},"data":{"elicitations":[{"message":"2"}]}}"#,
-        ] {
-            let answer = || Response { outcome: RpcOutcome::error(&raw(error)), era: Era::Legacy };
-            assert!(named_response(answer(), "evil").is_err(), "{error}");
-            assert!(unasking(answer()).is_err(), "{error}");
-        }
-        let (sender, mut answer) = oneshot::channel();
-        let params = Some(raw(r#"{"message":"1","message":"2"}"#));
-        let question = Question { id: None, method: methods::ELICIT.into(), params, answer: sender };
-        assert!(named(Event::Question(question), "evil").is_none());
-        assert!(answer.try_recv().is_err(), "the backend hears that nobody was asked");
-    }
-
-    #[test]
-    fn a_silent_backend_reads_of_no_capability_to_answer() {
-        let told =
-            |capabilities: &str| without_questions(&raw(capabilities)).map(|told| told.get().to_owned());
-        let all =
-            r#"{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true},"extensions":{"x":{}}}"#;
-        assert_eq!(told(all).as_deref(), Some(r#"{"extensions":{"x":{}}}"#));
-        assert_eq!(told("{}").as_deref(), Some("{}"));
-    }
-
-    #[test]
-    fn a_backend_whose_result_is_read_hears_of_no_tasks() {
-        let told = |capabilities: &str| {
-            let capabilities = Some(raw(capabilities).into());
-            let told = without_tasks(ClientFacts { capabilities, ..ClientFacts::default() });
-            told.capabilities.map(|told| told.get().to_owned())
-        };
-        let tasks = r#"{"roots":{},"extensions":{"x":{},"io.modelcontextprotocol/tasks":{}}}"#;
-        assert_eq!(told(tasks).as_deref(), Some(r#"{"roots":{},"extensions":{"x":{}}}"#));
-        assert_eq!(told(r#"{"roots":{}}"#).as_deref(), Some(r#"{"roots":{}}"#));
-    }
-
-    #[test]
-    fn a_silent_backend_that_asks_in_its_answer_fails() {
-        let asks = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}"#;
-        let demands = r#"{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url"}]}}"#;
-        for (outcome, fails) in [
-            (RpcOutcome::result(&raw(asks)), true),
-            (RpcOutcome::error(&raw(demands)), true),
-            (RpcOutcome::result(&raw(r#"{"content":[{"type":"text","text":"inputRequests"}]}"#)), false),
-            (RpcOutcome::error(&raw(r#"{"code":-32603,"message":"elicitations"}"#)), false),
-        ] {
-            let answer = unasking(Response { outcome, era: Era::Modern });
-            assert_eq!(answer.is_err(), fails, "{answer:?}");
-        }
-    }
-
-    #[test]
-    fn other_events_stay_as_they_came() {
-        let Some(Event::Notification(message)) = named(Event::Notification(raw(r#"{"method":"n"}"#)), "b")
-        else {
-            panic!("a notification")
-        };
-        assert_eq!(message.get(), r#"{"method":"n"}"#);
-    }
-}
+mod tests;

@@ -231,12 +231,13 @@ impl Exchange<'_> {
         record.revision = certain;
         record.exchange = exchange.clone();
         let answer = traces::in_span(pin!(backend.request(request)), &exchange).await;
+        let is_state = matches!(target.item, Item::Task { .. });
         let answer = match answer {
             Ok(response) if question_source::is_silent(context, target.backend) => {
-                question_source::unasking(response)
+                question_source::unasking(response, is_state)
             }
             Ok(response) if !context.snapshot.bridge => {
-                question_source::named_response(response, target.backend)
+                question_source::named_response(response, target.backend, is_state)
             }
             answer => answer,
         };

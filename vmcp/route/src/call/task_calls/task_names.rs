@@ -90,7 +90,7 @@ pub(crate) fn of_events(context: CallContext<'_>, backend: &Arc<str>) -> EventMa
     let names_backend = !context.snapshot.bridge;
     let is_silent = question_source::is_silent(context, &backend);
     Arc::new(move |event| {
-        if is_silent && matches!(event, Event::Question(_)) {
+        if is_silent && question_source::asks(&event) {
             return None;
         }
         let event = if names_backend { question_source::named(event, &backend)? } else { event };
