@@ -66,14 +66,13 @@ pub(super) async fn sign_in(scenario: &str, url: &str) -> anyhow::Result<Option<
     if scenario == "scope-step-up" {
         // The person reads in the failed call which scope is missing.
         let client = vmcp.modern();
-        let tools = client.tools().await;
-        let tool = tools.keys().next().context("a tool")?;
-        let failed = client.call_tool(tool, json!({})).await;
+        let (tool, _) = eventually("a tool", async || client.tools().await.into_iter().next()).await;
+        let failed = client.call_tool(&tool, json!({})).await;
         ensure!(failed.text.contains("lacks the scope `mcp:write`"), "{}", failed.text);
         login(&vmcp.config_file(), &folder, &["--scope", "mcp:write"]).await?;
         // The renewed login replaces the connection.
         eventually("the scope to be there", async || {
-            let answer = client.call_tool(tool, json!({})).await;
+            let answer = client.call_tool(&tool, json!({})).await;
             (!answer.text.contains("lacks the scope")).then_some(())
         })
         .await;
