@@ -22,7 +22,7 @@ fn main() {
     // Not by the profile `release`: the names of functions depend on its settings, and the list on the
     // names. The profile `bench` has debug information, and keeps them.
     if set(KEEP_SYMBOLS).is_empty() && set("DEBUG") == "false" {
-        println!("cargo:rustc-link-arg-bins=-s");
+        println!("cargo:rustc-link-arg-bins=-Wl,--strip-all");
     }
     let (lld, is_packed) = match set("CARGO_CFG_TARGET_ENV").as_str() {
         // The linker of zig refuses both options.
