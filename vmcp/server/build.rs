@@ -19,8 +19,8 @@ fn main() {
     if set("PROFILE") != "release" || set("CARGO_CFG_TARGET_OS") != "linux" {
         return;
     }
-    // Not by the profile `release`: the names of functions depend on its settings, and the list on the
-    // names. The profile `bench` has debug information, and keeps them.
+    // The profile cannot: for a package with settings of its own, Cargo strips debug information alone. The
+    // profile `bench` has debug information, and keeps its names.
     if set(KEEP_SYMBOLS).is_empty() && set("DEBUG") == "false" {
         println!("cargo:rustc-link-arg-bins=-Wl,--strip-all");
     }
